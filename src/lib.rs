@@ -1,0 +1,3 @@
+//! A fair, incorruptible work queue for agentic GitHub workflows, kept in one file on a Git branch.
+
+pub mod protocol;

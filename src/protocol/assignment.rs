@@ -1,0 +1,146 @@
+//! The trusted assignment that a worker run receives (engine.md 7).
+
+use super::identity::{CommitId, DispatchId, Epoch, Handle, Opaque, PoolName, ProfileName, RequestId, WorkId};
+use super::json::{Writer, encoded_len};
+use super::{ClaimId, Wire};
+
+/// A verified predecessor's Result, handed to its successor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResultRef {
+    /// The predecessor.
+    pub work_id: WorkId,
+    /// The commit of its Result.
+    pub result_commit_id: CommitId,
+    /// Its descriptor, an object.
+    pub descriptor: Opaque,
+}
+
+/// One Claim of an assignment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// `h1` to `h16`.
+    pub handle: Handle,
+    /// Claim.
+    pub claim_id: ClaimId,
+    /// Work.
+    pub work_id: WorkId,
+    /// The Work's payload, an object.
+    pub work: Opaque,
+    /// Results of its work predecessors in edge order.
+    pub result_refs: Vec<ResultRef>,
+}
+
+/// The immutable content of one dispatch: 1 to 16 Claims granted together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// Dispatch.
+    pub dispatch_id: DispatchId,
+    /// Granting request.
+    pub request_id: RequestId,
+    /// Granting commit.
+    pub commit_id: CommitId,
+    /// Epoch of the grant.
+    pub policy_epoch: Epoch,
+    /// Pool.
+    pub pool: PoolName,
+    /// Route.
+    pub worker_profile: ProfileName,
+    /// Members in grant order.
+    pub claims: Vec<Member>,
+}
+
+impl Member {
+    fn write(&self, writer: &mut Writer) {
+        writer.object(|members| {
+            members.name("claim_id", |w| self.claim_id.write(w));
+            members.name("handle", |w| self.handle.write(w));
+            members.name("result_refs", |w| {
+                w.array(&self.result_refs, |w, reference| {
+                    w.object(|members| {
+                        members.name("descriptor", |w| reference.descriptor.write(w));
+                        members.name("result_commit_id", |w| reference.result_commit_id.write(w));
+                        members.name("work_id", |w| reference.work_id.write(w));
+                    });
+                });
+            });
+            members.name("work", |w| self.work.write(w));
+            members.name("work_id", |w| self.work_id.write(w));
+        });
+    }
+}
+
+impl Assignment {
+    /// Writes the members, for the dispatch state that extends them.
+    pub(crate) fn members(&self, members: &mut super::json::Members<'_>) {
+        members.name("claims", |w| w.array(&self.claims, |w, member| member.write(w)));
+        members.name("commit_id", |w| self.commit_id.write(w));
+        members.name("dispatch_id", |w| self.dispatch_id.write(w));
+        members.name("policy_epoch", |w| self.policy_epoch.write(w));
+        members.name("pool", |w| self.pool.write(w));
+        members.name("request_id", |w| self.request_id.write(w));
+        members.name("version", |w| w.integer(3));
+        members.name("worker_profile", |w| self.worker_profile.write(w));
+    }
+
+    /// The canonical text that goes into the worker input.
+    #[must_use]
+    pub fn canonical(&self) -> String {
+        let mut writer = Writer::new();
+        writer.object(|members| self.members(members));
+        writer.finish()
+    }
+}
+
+/// Canonical sizes of assignments, counted without writing them.
+pub mod size {
+    use super::encoded_len;
+
+    /// Texts that identify an assignment.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Header<'a> {
+        /// Dispatch id.
+        pub dispatch_id: &'a str,
+        /// Request id.
+        pub request_id: &'a str,
+        /// Commit id.
+        pub commit_id: &'a str,
+        /// Epoch.
+        pub policy_epoch: &'a str,
+        /// Pool.
+        pub pool: &'a str,
+        /// Profile.
+        pub worker_profile: &'a str,
+    }
+
+    /// Bytes of an assignment without members: everything but what [`member`] counts and the commas between.
+    #[must_use]
+    pub fn envelope(header: &Header<'_>) -> u64 {
+        const FRAME: &str = concat!(
+            r#"{"claims":[],"commit_id":,"dispatch_id":,"policy_epoch":,"#,
+            r#""pool":,"request_id":,"version":3,"worker_profile":}"#
+        );
+        let Header { dispatch_id, request_id, commit_id, policy_epoch, pool, worker_profile } = header;
+        let texts = [dispatch_id, request_id, commit_id, policy_epoch, pool, worker_profile];
+        (FRAME.len() + texts.iter().map(|text| encoded_len(text)).sum::<usize>()) as u64
+    }
+
+    /// Bytes of one member whose `result_refs` array takes `references` bytes.
+    #[must_use]
+    pub fn member(handle: &str, claim_id: &str, work_id: &str, payload: usize, references: u64) -> u64 {
+        const FRAME: &str = r#"{"claim_id":,"handle":,"result_refs":,"work":,"work_id":}"#;
+        (FRAME.len() + encoded_len(handle) + encoded_len(claim_id) + encoded_len(work_id) + payload) as u64 + references
+    }
+
+    /// Bytes of a `result_refs` array of these `(work id, commit id, descriptor bytes)`.
+    pub fn references<'a>(items: impl Iterator<Item = (&'a str, &'a str, usize)>) -> u64 {
+        const FRAME: &str = r#"{"descriptor":,"result_commit_id":,"work_id":}"#;
+        let mut count = 0;
+        let bytes: usize = items
+            .map(|(work_id, commit_id, descriptor)| {
+                count += 1;
+                FRAME.len() + encoded_len(work_id) + encoded_len(commit_id) + descriptor
+            })
+            .sum();
+        (bytes + 2 + usize::saturating_sub(count, 1)) as u64
+    }
+}

@@ -1,0 +1,386 @@
+//! The one-pass reader of canonical text.
+
+use std::sync::Arc;
+
+use super::node::Node;
+use super::parse::parse_bounded;
+use crate::protocol::limits::{MAX_ARRAY, MAX_DEPTH, MAX_INTEGER};
+use crate::protocol::{Fault, Text};
+
+/// What a token stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tag {
+    Null,
+    True,
+    False,
+    Integer,
+    /// A string without escapes; the span lies between the quotes.
+    Plain,
+    /// A string with escapes; the span lies between the quotes.
+    Escaped,
+    Array,
+    Object,
+    /// An object or array whose inside was checked but not indexed.
+    OpaqueArray,
+    OpaqueObject,
+}
+
+/// One value or key. Sixteen bytes; a container's `next` skips its inside.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Token {
+    pub(super) tag: Tag,
+    pub(super) start: u32,
+    pub(super) end: u32,
+    pub(super) next: u32,
+}
+
+/// Members whose values stay opaque wherever they stand: the protocol never looks inside them.
+const OPAQUE: [&[u8]; 2] = [b"payload", b"descriptor"];
+
+/// Why canonical scanning stopped: the text is not canonical, or not valid at all. The strict parser tells which.
+struct Irregular;
+
+/// Reads documents one after another and reuses its index.
+#[derive(Debug)]
+pub struct Scanner {
+    host: String,
+    tokens: Vec<Token>,
+}
+
+/// A checked document: canonical text and the index of its typed part.
+#[derive(Debug)]
+pub struct Document<'a> {
+    pub(super) buffer: Arc<String>,
+    pub(super) tokens: &'a [Token],
+    pub(super) host: &'a str,
+    /// True if the text was canonical as given, so that offsets are offsets of the input.
+    pub(super) verbatim: bool,
+}
+
+impl Scanner {
+    /// A scanner for records whose external resources live on `host` (decision 9), such as `github.com`.
+    #[must_use]
+    pub fn new(host: &str) -> Self {
+        Self { host: host.to_owned(), tokens: Vec::new() }
+    }
+
+    /// The approved host of external resources.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Checks one document.
+    ///
+    /// `text` is at most 4 GiB in a buffer that [`crate::protocol::limits`] bounds far below. Canonical text is
+    /// indexed in place; other text is parsed strictly, encoded canonically and indexed in a buffer of its own.
+    ///
+    /// # Errors
+    /// `codec_invalid`, `noncanonical_number`, `invalid_unicode`, `duplicate_key` or `resource_limit`, with the
+    /// byte offset in `text`.
+    pub fn read(&mut self, text: &Text) -> Result<Document<'_>, Fault> {
+        let (buffer, start, end) = text.parts();
+        if self.index(&buffer.as_bytes()[..end as usize], start).is_ok() {
+            return Ok(Document { buffer: Arc::clone(buffer), tokens: &self.tokens, host: &self.host, verbatim: true });
+        }
+        let value = parse_bounded(text.as_str(), text.len().max(1))?;
+        let canonical = Arc::new(value.encode()?);
+        drop(value);
+        if self.index(canonical.as_bytes(), 0).is_err() {
+            return Err(Fault::new(crate::protocol::Code::Internal, "canonical text was not read as canonical"));
+        }
+        Ok(Document { buffer: canonical, tokens: &self.tokens, host: &self.host, verbatim: false })
+    }
+
+    fn index(&mut self, bytes: &[u8], start: u32) -> Result<(), Irregular> {
+        self.tokens.clear();
+        let mut pass = Pass { bytes, at: start as usize, tokens: &mut self.tokens };
+        pass.value(0, true)?;
+        if pass.at == bytes.len() { Ok(()) } else { Err(Irregular) }
+    }
+}
+
+impl Document<'_> {
+    /// The root value.
+    #[must_use]
+    pub fn root(&self) -> Node<'_> {
+        Node::new(self, 0)
+    }
+}
+
+struct Pass<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    tokens: &'a mut Vec<Token>,
+}
+
+/// Bytes that end the plain run of a string: controls, the quote and the backslash.
+const STOPS: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        table[byte] = true;
+        byte += 1;
+    }
+    table[b'"' as usize] = true;
+    table[b'\\' as usize] = true;
+    table
+};
+
+/// Span of a string between its quotes.
+#[derive(Clone, Copy)]
+struct Run {
+    start: usize,
+    end: usize,
+    escaped: bool,
+}
+
+impl Pass<'_> {
+    fn peek(&self) -> Result<u8, Irregular> {
+        self.bytes.get(self.at).copied().ok_or(Irregular)
+    }
+
+    fn expect(&mut self, text: &[u8]) -> Result<(), Irregular> {
+        if self.bytes[self.at..].starts_with(text) {
+            self.at += text.len();
+            Ok(())
+        } else {
+            Err(Irregular)
+        }
+    }
+
+    fn push(&mut self, tag: Tag, start: usize, emit: bool) {
+        if emit {
+            let next = self.tokens.len() as u32 + 1;
+            self.tokens.push(Token { tag, start: start as u32, end: self.at as u32, next });
+        }
+    }
+
+    fn value(&mut self, depth: usize, emit: bool) -> Result<(), Irregular> {
+        if depth > MAX_DEPTH {
+            return Err(Irregular);
+        }
+        let start = self.at;
+        match self.peek()? {
+            b'"' => {
+                let run = self.string()?;
+                self.push_string(run, emit);
+                Ok(())
+            }
+            b'{' => self.object(depth, emit),
+            b'[' => self.array(depth, emit),
+            b't' => self.expect(b"true").map(|()| self.push(Tag::True, start, emit)),
+            b'f' => self.expect(b"false").map(|()| self.push(Tag::False, start, emit)),
+            b'n' => self.expect(b"null").map(|()| self.push(Tag::Null, start, emit)),
+            b'-' | b'0'..=b'9' => self.integer().map(|()| self.push(Tag::Integer, start, emit)),
+            _ => Err(Irregular),
+        }
+    }
+
+    fn push_string(&mut self, run: Run, emit: bool) {
+        if emit {
+            let tag = if run.escaped { Tag::Escaped } else { Tag::Plain };
+            let next = self.tokens.len() as u32 + 1;
+            self.tokens.push(Token { tag, start: run.start as u32, end: run.end as u32, next });
+        }
+    }
+
+    fn integer(&mut self) -> Result<(), Irregular> {
+        let negative = self.bytes[self.at] == b'-';
+        if negative {
+            self.at += 1;
+        }
+        let start = self.at;
+        let mut value: i64 = 0;
+        while let Some(digit @ b'0'..=b'9') = self.bytes.get(self.at) {
+            value = value * 10 + i64::from(digit - b'0');
+            self.at += 1;
+            if self.at - start > 16 {
+                return Err(Irregular);
+            }
+        }
+        let digits = self.at - start;
+        let canonical = digits > 0 && (self.bytes[start] != b'0' || (digits == 1 && !negative));
+        if canonical && value <= MAX_INTEGER { Ok(()) } else { Err(Irregular) }
+    }
+
+    fn string(&mut self) -> Result<Run, Irregular> {
+        self.expect(b"\"")?;
+        let start = self.at;
+        let mut escaped = false;
+        loop {
+            while !STOPS[self.peek()? as usize] {
+                self.at += 1;
+            }
+            match self.bytes[self.at] {
+                b'"' => {
+                    let run = Run { start, end: self.at, escaped };
+                    self.at += 1;
+                    return Ok(run);
+                }
+                b'\\' => {
+                    escaped = true;
+                    self.at += 1;
+                    self.escape()?;
+                }
+                _ => return Err(Irregular),
+            }
+        }
+    }
+
+    /// Accepts exactly the escapes that the canonical writer uses.
+    fn escape(&mut self) -> Result<(), Irregular> {
+        let byte = self.peek()?;
+        self.at += 1;
+        match byte {
+            b'"' | b'\\' | b'b' | b't' | b'n' | b'f' | b'r' => Ok(()),
+            b'u' => {
+                self.expect(b"00")?;
+                let (high, low) = (self.peek()?, self.bytes.get(self.at + 1).copied().ok_or(Irregular)?);
+                let low = match low {
+                    b'0'..=b'9' => low - b'0',
+                    b'a'..=b'f' => low - b'a' + 10,
+                    _ => return Err(Irregular),
+                };
+                let code = match high {
+                    b'0' => low,
+                    b'1' => 16 + low,
+                    _ => return Err(Irregular),
+                };
+                self.at += 2;
+                if matches!(code, 8 | 9 | 10 | 12 | 13) { Err(Irregular) } else { Ok(()) }
+            }
+            _ => Err(Irregular),
+        }
+    }
+
+    fn array(&mut self, depth: usize, emit: bool) -> Result<(), Irregular> {
+        let start = self.at;
+        let slot = self.open(Tag::Array, start, emit);
+        self.at += 1;
+        if self.peek()? == b']' {
+            self.at += 1;
+            self.close(slot);
+            return Ok(());
+        }
+        let mut members = 0;
+        loop {
+            members += 1;
+            if members > MAX_ARRAY {
+                return Err(Irregular);
+            }
+            self.value(depth + 1, emit)?;
+            match self.peek()? {
+                b',' => self.at += 1,
+                b']' => {
+                    self.at += 1;
+                    self.close(slot);
+                    return Ok(());
+                }
+                _ => return Err(Irregular),
+            }
+        }
+    }
+
+    fn object(&mut self, depth: usize, emit: bool) -> Result<(), Irregular> {
+        let start = self.at;
+        let slot = self.open(Tag::Object, start, emit);
+        self.at += 1;
+        if self.peek()? == b'}' {
+            self.at += 1;
+            self.close(slot);
+            return Ok(());
+        }
+        let mut previous: Option<Run> = None;
+        loop {
+            let key = self.string()?;
+            if let Some(previous) = previous {
+                self.ascending(previous, key)?;
+            }
+            previous = Some(key);
+            self.push_string(key, emit);
+            self.expect(b":")?;
+            if emit && OPAQUE.contains(&&self.bytes[key.start..key.end]) {
+                self.opaque(depth + 1)?;
+            } else {
+                self.value(depth + 1, emit)?;
+            }
+            match self.peek()? {
+                b',' => self.at += 1,
+                b'}' => {
+                    self.at += 1;
+                    self.close(slot);
+                    return Ok(());
+                }
+                _ => return Err(Irregular),
+            }
+        }
+    }
+
+    /// A container is one token; its inside is checked and not indexed. A scalar is indexed as ever.
+    fn opaque(&mut self, depth: usize) -> Result<(), Irregular> {
+        let start = self.at;
+        let tag = match self.peek()? {
+            b'{' => Tag::OpaqueObject,
+            b'[' => Tag::OpaqueArray,
+            _ => return self.value(depth, true),
+        };
+        self.value(depth, false)?;
+        self.push(tag, start, true);
+        Ok(())
+    }
+
+    fn open(&mut self, tag: Tag, start: usize, emit: bool) -> Option<usize> {
+        emit.then(|| {
+            self.tokens.push(Token { tag, start: start as u32, end: 0, next: 0 });
+            self.tokens.len() - 1
+        })
+    }
+
+    fn close(&mut self, slot: Option<usize>) {
+        if let Some(slot) = slot {
+            let next = self.tokens.len() as u32;
+            let token = &mut self.tokens[slot];
+            token.end = self.at as u32;
+            token.next = next;
+        }
+    }
+
+    /// Keys must grow strictly in UTF-8 order, which also excludes duplicates.
+    fn ascending(&self, previous: Run, key: Run) -> Result<(), Irregular> {
+        let (a, b) = (&self.bytes[previous.start..previous.end], &self.bytes[key.start..key.end]);
+        let grows = if previous.escaped || key.escaped { unescape_bytes(a) < unescape_bytes(b) } else { a < b };
+        if grows { Ok(()) } else { Err(Irregular) }
+    }
+}
+
+/// The bytes that a canonical string body stands for.
+pub(super) fn unescape_bytes(body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(body.len());
+    let mut at = 0;
+    while at < body.len() {
+        let byte = body[at];
+        at += 1;
+        if byte != b'\\' {
+            out.push(byte);
+            continue;
+        }
+        let escape = body[at];
+        at += 1;
+        out.push(match escape {
+            b'b' => 8,
+            b't' => 9,
+            b'n' => 10,
+            b'f' => 12,
+            b'r' => 13,
+            b'u' => {
+                let high = body[at + 2] - b'0';
+                let low = body[at + 3];
+                at += 4;
+                high * 16 + if low.is_ascii_digit() { low - b'0' } else { low - b'a' + 10 }
+            }
+            other => other,
+        });
+    }
+    out
+}

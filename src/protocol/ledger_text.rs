@@ -1,0 +1,156 @@
+//! The ledger file: framing, and its lines as commits (engine.md 1.6).
+
+use std::sync::Arc;
+
+use super::commit::Commit;
+use super::json::Scanner;
+use super::limits::{MAX_COMMIT_BYTES, MAX_LEDGER_BYTES};
+use super::{Code, Fault, Text};
+
+/// Name of the ledger file at the root of the queue branch.
+pub const LEDGER_FILE: &str = "work-queue.jsonl";
+
+/// A refusal of a ledger file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerFault {
+    /// Why.
+    pub fault: Fault,
+    /// The line at fault, from 1; none where no single line is.
+    pub line: Option<usize>,
+    /// Byte offset in the file, where one is known.
+    pub offset: Option<usize>,
+}
+
+impl LedgerFault {
+    fn whole(code: Code, message: &'static str) -> Self {
+        Self { fault: Fault::new(code, message), line: None, offset: None }
+    }
+}
+
+impl From<Fault> for LedgerFault {
+    fn from(fault: Fault) -> Self {
+        Self { fault, line: None, offset: None }
+    }
+}
+
+impl std::fmt::Display for LedgerFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.fault),
+            None => self.fault.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for LedgerFault {}
+
+/// A framed ledger: non-empty lines of UTF-8, each at most 8 MiB.
+#[derive(Clone, Debug)]
+pub struct LedgerText {
+    buffer: Arc<String>,
+    /// Start and end of each line, without its line feed.
+    lines: Vec<(u32, u32)>,
+}
+
+impl LedgerText {
+    /// Takes a whole file of at most 80 MiB.
+    ///
+    /// # Errors
+    /// `resource_limit` for the file or a line, `ledger_invalid` for framing and for bytes that are not UTF-8.
+    pub fn new(bytes: Vec<u8>) -> Result<Self, LedgerFault> {
+        if bytes.len() > MAX_LEDGER_BYTES {
+            return Err(LedgerFault::whole(Code::ResourceLimit, "the ledger is longer than 80 MiB"));
+        }
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let valid = error.utf8_error().valid_up_to();
+            let line = error.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
+            let fault = Fault::new(Code::LedgerInvalid, "the ledger is not UTF-8");
+            LedgerFault { fault, line: Some(line), offset: Some(valid) }
+        })?;
+        if !text.ends_with('\n') {
+            let message = if text.is_empty() { "the ledger is empty" } else { "the ledger's last line is not ended" };
+            return Err(LedgerFault::whole(Code::LedgerInvalid, message));
+        }
+        let mut lines = Vec::new();
+        let mut start = 0;
+        for line in text[..text.len() - 1].split('\n') {
+            let fault = |code, message| LedgerFault {
+                fault: Fault::new(code, message),
+                line: Some(lines.len() + 1),
+                offset: Some(start),
+            };
+            if line.trim().is_empty() {
+                return Err(fault(Code::LedgerInvalid, "a ledger line is blank"));
+            }
+            if line.len() > MAX_COMMIT_BYTES {
+                return Err(fault(Code::ResourceLimit, "a ledger line is longer than 8 MiB"));
+            }
+            lines.push((start as u32, (start + line.len()) as u32));
+            start += line.len() + 1;
+        }
+        Ok(Self { buffer: Arc::new(text), lines })
+    }
+
+    /// Number of lines.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Never true: a framed ledger has a line.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// The whole file.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.buffer
+    }
+
+    /// The text of line `index` (from 0), without its line feed.
+    #[must_use]
+    pub fn line(&self, index: usize) -> Option<Text> {
+        self.lines.get(index).map(|(start, end)| Text::span(&self.buffer, *start, *end))
+    }
+
+    /// Reads line `index` (from 0) as a commit.
+    ///
+    /// # Errors
+    /// The commit's fault with line and file offset.
+    pub fn commit(&self, scanner: &mut Scanner, index: usize) -> Result<Commit, LedgerFault> {
+        let (start, end) = self.lines[index];
+        Commit::read(scanner, &Text::span(&self.buffer, start, end)).map_err(|fault| LedgerFault {
+            offset: Some(start as usize + fault.offset().unwrap_or(0)),
+            line: Some(index + 1),
+            fault,
+        })
+    }
+
+    /// Reads every line as a commit, in file order. Codec faults of any line come before shape faults of an earlier
+    /// one, as when the steps of engine.md 1.6 run over the whole file one after another.
+    ///
+    /// # Errors
+    /// The first fault of the first step that refuses.
+    pub fn commits(&self, scanner: &mut Scanner) -> Result<Vec<Commit>, LedgerFault> {
+        let mut commits = Vec::with_capacity(self.len());
+        for index in 0..self.len() {
+            match self.commit(scanner, index) {
+                Ok(commit) => commits.push(commit),
+                Err(shape) => return Err(self.codec_fault(scanner, index + 1).unwrap_or(shape)),
+            }
+        }
+        Ok(commits)
+    }
+
+    /// The first codec fault at or after line `from` (from 0), for a ledger that is refused anyway.
+    fn codec_fault(&self, scanner: &mut Scanner, from: usize) -> Option<LedgerFault> {
+        (from..self.len()).find_map(|index| {
+            let (start, end) = self.lines[index];
+            let fault = scanner.read(&Text::span(&self.buffer, start, end)).err()?;
+            let offset = Some(start as usize + fault.offset().unwrap_or(0));
+            Some(LedgerFault { offset, line: Some(index + 1), fault })
+        })
+    }
+}

@@ -1,0 +1,30 @@
+//! Bytes to typed records and back (engine.md 1, 2). Pure: no clock, file, environment, network or randomness.
+
+pub mod actor;
+pub mod assignment;
+pub mod code;
+pub mod commit;
+pub mod evidence;
+pub(crate) mod fault;
+pub mod identity;
+pub mod json;
+pub mod ledger_text;
+pub mod limits;
+mod matrix;
+pub mod operation;
+pub mod policy;
+pub mod request;
+pub mod resource;
+mod text;
+pub(crate) mod wire;
+pub mod work;
+
+pub use code::Code;
+pub use fault::Fault;
+pub use identity::{
+    At, ClaimId, CommitId, Decimal, Digest, DispatchId, Epoch, FairnessKey, GraphId, Handle, Identity, NodeKey,
+    ObservationId, Opaque, PoolName, Priority, ProfileName, Reason, Repository, RequestId, Revision, TrustDomain,
+    WorkId,
+};
+pub use text::Text;
+pub use wire::Wire;
