@@ -321,6 +321,13 @@ impl<const MIN: i64, const MAX: i64> Wire for Within<MIN, MAX> {
 /// A time in Unix milliseconds, 0 to 2^53 - 1.
 pub type At = Within<0, MAX_INTEGER>;
 
+impl Default for At {
+    /// The epoch, which also stands for "no boundary".
+    fn default() -> Self {
+        Self(0)
+    }
+}
+
 /// A priority class, 1 (first) to 5.
 pub type Priority = Within<1, 5>;
 

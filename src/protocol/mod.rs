@@ -23,7 +23,7 @@ pub use code::Code;
 pub use fault::Fault;
 pub use identity::{
     At, ClaimId, CommitId, Decimal, Digest, DispatchId, Epoch, FairnessKey, GraphId, Handle, Identity, NodeKey,
-    ObservationId, Opaque, PoolName, Priority, ProfileName, Reason, Repository, RequestId, Revision, TrustDomain,
+    Generation, ObservationId, Opaque, PoolName, Priority, ProfileName, Reason, Repository, RequestId, Revision, TrustDomain,
     WorkId,
 };
 pub use text::Text;

@@ -1,6 +1,7 @@
 //! The Policy: pools, profiles, weights, entitlements and limits (engine.md 2.9, 6.1).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::fault::ensure;
 use super::identity::{
@@ -81,7 +82,7 @@ pub struct Pool {
     /// Profile of Work that names none.
     pub default_profile: ProfileName,
     /// Routes by name, 1 to 256.
-    pub profiles: BTreeMap<ProfileName, WorkerProfile>,
+    pub profiles: BTreeMap<ProfileName, Arc<WorkerProfile>>,
     /// Most open Claims.
     pub logical_limit: Within<1, 4096>,
     /// Most unreleased dispatches.
@@ -343,7 +344,7 @@ impl Pool {
                 PolicyInvalid,
                 "limits.operations leaves no room for a full dispatch"
             );
-            profiles.insert(ProfileName::read(key, Code::LedgerInvalid)?, profile);
+            profiles.insert(ProfileName::read(key, Code::LedgerInvalid)?, Arc::new(profile));
         }
         ensure!(
             profiles.contains_key(&default_profile),

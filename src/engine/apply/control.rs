@@ -1,0 +1,47 @@
+//! Control and WorkPriority.
+
+use crate::engine::state::{Ownership, Projection};
+use crate::protocol::fault::ensure;
+use crate::protocol::operation::{Control, Switch, WorkPriority};
+use crate::protocol::{Code, Fault, Wire as _};
+
+impl Projection {
+    pub(super) fn apply_control(&mut self, control: Control) -> Result<(), Fault> {
+        let installed = self.policy()?;
+        let size = control.canonical().len() as u64;
+        if let Switch::CredentialGeneration(generation) = &control.switch {
+            ensure!(
+                *generation == self.generation || !self.seen_generations.contains(generation),
+                CredentialGenerationReused,
+                "the credential generation was replaced before"
+            );
+        }
+        ensure!(size <= installed.policy.limits.evidence_bytes, ResourceLimit, "the control exceeds its limit");
+        match control.switch {
+            Switch::AdmissionPaused(paused) => self.admission_paused = paused,
+            Switch::GrantsPaused(paused) => self.grants_paused = paused,
+            Switch::CredentialGeneration(generation) => {
+                self.seen_generations.insert(generation.clone());
+                self.generation = generation;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn apply_priority(&mut self, change: &WorkPriority) -> Result<(), Fault> {
+        let ix = self.work_ids.get(&change.work_id).copied().ok_or_else(|| Fault::from(Code::WorkMissing))?;
+        let state = self.work_at(ix);
+        ensure!(
+            matches!(state.ownership, Ownership::Available),
+            OwnershipTerminal,
+            "only available Work can be reprioritized"
+        );
+        ensure!(
+            state.scheduling_priority() == change.expected_priority,
+            PriorityConflict,
+            "the expected priority is not the current one"
+        );
+        self.change_work(ix, |state| state.effective_priority = Some(change.priority));
+        Ok(())
+    }
+}

@@ -1,0 +1,22 @@
+//! Records in, projection out (engine.md 3-6). Pure: no clock, file, environment, network or randomness; every time
+//! comes from a commit or an argument.
+
+pub mod admission;
+mod apply;
+mod authority;
+mod budget;
+pub mod chain;
+mod encode;
+mod explain;
+pub mod generate;
+mod index;
+mod matching;
+pub mod registry;
+pub mod replay;
+pub mod schedule;
+pub mod state;
+
+pub use explain::{WorkExplanation, WorkView};
+pub use generate::{Decision, Generated};
+pub use replay::replay;
+pub use state::Projection;

@@ -1,0 +1,14 @@
+//! The scheduler: two-level stride, FIFO inside, fair-prefix packing (engine.md 4). Grants, replay's re-check,
+//! predictions and explanations all call the one planner.
+
+pub mod clock;
+mod eligibility;
+pub mod explain;
+mod pack;
+pub(crate) mod pool;
+mod select;
+
+pub use eligibility::{Eligibility, Reason};
+pub use pack::{PlannedClaim, PlannedGroup, Plan, PlanInputs, StopReason, plan};
+pub use select::{Selection, select};
+pub(crate) use select::Planner;

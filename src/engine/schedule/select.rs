@@ -1,0 +1,260 @@
+//! `planNext`: the one next winner of a pool (engine.md 4.4), over a scratch view of the projection.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::clock::{Clock, Ticks};
+use super::pool::{Hint, PoolClocks, PoolState};
+use crate::engine::state::{Installed, Projection, WorkIx, WorkState};
+use crate::protocol::policy::{Mode, Pool};
+use crate::protocol::{At, Code, Fault, Identity, ObservationId, Priority};
+
+/// Why a pool has no next winner, or that it has one.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// `selected`, `grants_paused`, `capacity_blocked`, `no_eligible_work` or `no_work`.
+    pub reason: &'static str,
+    /// The winner.
+    pub winner: Option<Winner>,
+}
+
+/// A selected Work and the clocks as they will stand once it is granted.
+#[derive(Clone, Debug)]
+pub struct Winner {
+    pub(crate) work: WorkIx,
+    pub(crate) class: usize,
+    pub(crate) account: u16,
+    /// Effective priority.
+    pub priority: Priority,
+    /// Observations that the Claim will rest on, in edge order.
+    pub observations: Vec<ObservationId>,
+    /// Virtual time of the class clock after the pick.
+    pub class_pass: Ticks,
+    /// Virtual time of the key clock after the pick.
+    pub key_pass: Ticks,
+    pub(crate) classes: Option<Clock>,
+    pub(crate) keys: Clock,
+}
+
+/// Heads of the eligible accounts of one class, in account order.
+#[derive(Debug, Default)]
+struct Heads {
+    accounts: Vec<u16>,
+    works: Vec<WorkIx>,
+}
+
+/// A scratch view of one pool: what it would be after some hypothetical Claims.
+#[derive(Debug)]
+pub(crate) struct Planner<'p> {
+    pub(crate) projection: &'p Projection,
+    pub(crate) installed: Arc<Installed>,
+    pub(crate) pool_ix: u16,
+    at: At,
+    allow: Option<&'p [Identity]>,
+    /// True if routes must be asked for each Work.
+    routes: bool,
+    pub(crate) clocks: PoolClocks,
+    pub(crate) open: u32,
+    pub(crate) native: u32,
+    extra_by_account: HashMap<u16, u32>,
+    taken: HashSet<WorkIx>,
+    heads: Option<[Heads; 5]>,
+}
+
+/// The next winner of a pool, by the same function that grants.
+///
+/// # Errors
+/// `policy_invalid` for a pool that is not installed.
+pub fn select(projection: &Projection, pool: &str, at: At) -> Result<Selection, Fault> {
+    Planner::new(projection, pool, at, None).map(|mut planner| planner.next())
+}
+
+impl<'p> Planner<'p> {
+    pub(crate) fn new(
+        projection: &'p Projection,
+        pool: &str,
+        at: At,
+        allow: Option<&'p [Identity]>,
+    ) -> Result<Self, Fault> {
+        let installed = projection.policy()?;
+        let missing = || Fault::new(Code::PolicyInvalid, "the pool is not installed");
+        let ix = projection.pools.binary_search_by(|state| state.name.as_str().cmp(pool)).map_err(|_| missing())?;
+        let state = &projection.pools[ix];
+        Ok(Self {
+            projection,
+            routes: allow.is_some() || projection.registry.covers(pool),
+            installed,
+            pool_ix: ix as u16,
+            at,
+            allow,
+            clocks: state.current_clocks(),
+            open: state.open,
+            native: state.native,
+            extra_by_account: HashMap::new(),
+            taken: HashSet::new(),
+            heads: None,
+        })
+    }
+
+    pub(crate) fn state(&self) -> &'p PoolState {
+        &self.projection.pools[self.pool_ix as usize]
+    }
+
+    pub(crate) fn pool(&self) -> Result<&Pool, Fault> {
+        let name = &self.state().name;
+        self.installed.policy.pools.get(name).ok_or_else(|| Fault::from(Code::PolicyInvalid))
+    }
+
+    /// Open Claims of an account, hypothetical ones included.
+    pub(crate) fn open_of(&self, account: u16) -> u32 {
+        let stored = self.state().open_by_account.get(&account).copied().unwrap_or(0);
+        stored + self.extra_by_account.get(&account).copied().unwrap_or(0)
+    }
+
+    /// The next winner. Changes no clock: [`Planner::take`] does.
+    pub(crate) fn next(&mut self) -> Selection {
+        let none = |reason| Selection { reason, winner: None };
+        if self.projection.grants_paused {
+            return none("grants_paused");
+        }
+        let Ok(pool) = self.pool() else { return none("no_work") };
+        if i64::from(self.open) >= pool.logical_limit.get() {
+            return none("capacity_blocked");
+        }
+        let heads = match self.heads.take() {
+            Some(heads) => heads,
+            None => std::array::from_fn(|class| self.heads_of(class)),
+        };
+        let selection = self.pick(&heads);
+        self.heads = Some(heads);
+        selection.unwrap_or_else(|| {
+            let available = self.state().available > self.taken.len() as u32;
+            none(if available { "no_eligible_work" } else { "no_work" })
+        })
+    }
+
+    fn pick(&self, heads: &[Heads; 5]) -> Option<Selection> {
+        let present: Vec<u16> = (0..5).filter(|class| !heads[usize::from(*class)].accounts.is_empty()).collect();
+        let scales = &self.state().scales;
+        let (class, classes) = match self.installed.policy.mode {
+            Mode::StrictPriority => (*present.first()?, None),
+            Mode::WeightedPriority => {
+                let mut classes = self.clocks.classes.clone();
+                (classes.pick(&scales.classes, &present)?, Some(classes))
+            }
+        };
+        let class = usize::from(class);
+        let candidates = &heads[class];
+        let mut keys = self.clocks.keys[class].clone().unwrap_or_else(|| Clock::new(scales.keys.len()));
+        let account = keys.pick(&scales.keys, &candidates.accounts)?;
+        let position = candidates.accounts.binary_search(&account).ok()?;
+        let work = candidates.works[position];
+        let state = self.projection.work_at(work);
+        let observations = if state.gated {
+            self.projection.dependencies(state, self.pool().ok(), self.at).observations
+        } else {
+            Vec::new()
+        };
+        Some(Selection {
+            reason: "selected",
+            winner: Some(Winner {
+                work,
+                class,
+                account,
+                priority: state.scheduling_priority(),
+                observations,
+                class_pass: classes.as_ref().unwrap_or(&self.clocks.classes).v(),
+                key_pass: keys.v(),
+                classes,
+                keys,
+            }),
+        })
+    }
+
+    /// Grants a winner hypothetically: clocks, counters and heads move on.
+    pub(crate) fn take(&mut self, winner: Winner) {
+        if let Some(classes) = winner.classes {
+            self.clocks.classes = classes;
+        }
+        self.clocks.keys[winner.class] = Some(winner.keys);
+        self.open += 1;
+        *self.extra_by_account.entry(winner.account).or_default() += 1;
+        self.taken.insert(winner.work);
+        let Some(mut heads) = self.heads.take() else { return };
+        if self.account_full(winner.account) {
+            for class in &mut heads {
+                class.remove(winner.account);
+            }
+        } else {
+            let next = self.head(winner.class, winner.account, Some(winner.work));
+            heads[winner.class].replace(winner.account, next);
+        }
+        self.heads = Some(heads);
+    }
+
+    fn account_full(&self, account: u16) -> bool {
+        let most = self.pool().ok().and_then(|pool| pool.per_account_limit);
+        most.is_some_and(|most| i64::from(self.open_of(account)) >= most.get())
+    }
+
+    fn heads_of(&self, class: usize) -> Heads {
+        let ready = &self.state().ready[class];
+        let mut heads = Heads { accounts: Vec::with_capacity(ready.len()), works: Vec::with_capacity(ready.len()) };
+        for account in ready.keys() {
+            if self.account_full(*account) {
+                continue;
+            }
+            if let Some(work) = self.head(class, *account, None) {
+                heads.accounts.push(*account);
+                heads.works.push(work);
+            }
+        }
+        heads
+    }
+
+    /// First eligible Work of an account in FIFO order, behind `after`.
+    fn head(&self, class: usize, account: u16, after: Option<WorkIx>) -> Option<WorkIx> {
+        let bucket = self.state().ready[class].get(&account)?;
+        let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        bucket
+            .range((from, std::ops::Bound::Unbounded))
+            .find(|(ix, hint)| !self.taken.contains(ix) && self.admits(**ix, hint))
+            .map(|(ix, _)| *ix)
+    }
+
+    /// The conditions that the frontier does not decide: time, route and gates.
+    fn admits(&self, ix: WorkIx, hint: &Hint) -> bool {
+        if hint.retry_not_before > self.at {
+            return false;
+        }
+        if !self.routes && !hint.gated {
+            return true;
+        }
+        let work = self.projection.work_at(ix);
+        if self.routes && self.projection.route_reason(work, self.allow).is_some() {
+            return false;
+        }
+        !hint.gated || self.projection.dependencies(work, self.pool().ok(), self.at).is_ready()
+    }
+
+    pub(crate) fn work(&self, ix: WorkIx) -> &'p WorkState {
+        self.projection.work_at(ix)
+    }
+}
+
+impl Heads {
+    fn remove(&mut self, account: u16) {
+        if let Ok(position) = self.accounts.binary_search(&account) {
+            self.accounts.remove(position);
+            self.works.remove(position);
+        }
+    }
+
+    fn replace(&mut self, account: u16, next: Option<WorkIx>) {
+        match (self.accounts.binary_search(&account), next) {
+            (Ok(position), Some(work)) => self.works[position] = work,
+            (Ok(_), None) => self.remove(account),
+            (Err(_), _) => {}
+        }
+    }
+}

@@ -1,0 +1,632 @@
+//! The projection: everything that the ledger says, and the indexes that decisions need (engine.md 3.2).
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::registry::Registry;
+use super::schedule::explain::ClaimExplanation;
+use super::schedule::pool::PoolState;
+use crate::protocol::actor::Actor;
+use crate::protocol::assignment::Assignment;
+use crate::protocol::evidence::RunBinding;
+use crate::protocol::operation::{
+    Claim, ClaimCancellation, DeliveryFailure, DispatchStep, Observation, ResultOperation, WorkCancellation,
+};
+use crate::protocol::policy::{Policy, WorkerProfile};
+use crate::protocol::request::{Parameters, RequestKind};
+use crate::protocol::resource::GateKey;
+use crate::protocol::work::Work;
+use crate::protocol::{
+    At, ClaimId, CommitId, Decimal, Digest, DispatchId, Epoch, Fault, Generation, ObservationId, Opaque, PoolName,
+    Priority, Reason, Repository, RequestId, Text, WorkId,
+};
+
+/// Dense index of a Work. Indexes follow admission, so they are also the FIFO order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkIx(pub(crate) u32);
+
+/// Dense index of a Claim, in order of grants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClaimIx(pub(crate) u32);
+
+/// Dense index of a dispatch, in order of grants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DispatchIx(pub(crate) u32);
+
+/// A place in the logical chain: commit ordinal and operation index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// Commit ordinal, from 0.
+    pub commit: u32,
+    /// Index of the operation in its commit.
+    pub operation: u32,
+}
+
+/// Who owns a Work, and with what result.
+#[derive(Clone, Debug)]
+pub enum Ownership {
+    /// Waiting for a grant.
+    Available,
+    /// Granted to an open Claim.
+    Claimed(ClaimIx),
+    /// Completed by a Claim.
+    Completed {
+        /// The Claim.
+        claim: ClaimIx,
+        /// Commit of its Completion.
+        completion_id: CommitId,
+        /// Time of that commit.
+        completion_at: At,
+        /// What became of its delivery.
+        delivery: Delivery,
+    },
+    /// Ended without completion.
+    Cancelled {
+        /// The operation, for exact repetition.
+        operation: WorkCancellation,
+        /// Its commit.
+        commit_id: CommitId,
+        /// The Claim that owned the Work then.
+        owner: Option<ClaimIx>,
+    },
+}
+
+/// Delivery of completed Work.
+#[derive(Clone, Debug)]
+pub enum Delivery {
+    /// Not settled yet.
+    Pending,
+    /// Verified by a Result.
+    Verified {
+        /// The Result.
+        operation: Box<ResultOperation>,
+        /// Its commit.
+        commit_id: CommitId,
+    },
+    /// Given up.
+    Failed(Box<DeliveryFailure>),
+}
+
+/// The delivery barrier between Work and its successors (engine.md 3.11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Barrier {
+    /// Not completed.
+    None,
+    /// Completed, not settled.
+    Pending,
+    /// Result recorded.
+    Verified,
+    /// Delivery failed.
+    Failed,
+}
+
+impl Barrier {
+    /// The word of the projection.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Pending => "pending",
+            Self::Verified => "verified",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// State of one Work.
+#[derive(Clone, Debug)]
+pub struct WorkState {
+    /// The admitted node.
+    pub work: Work,
+    /// Where it was admitted.
+    pub position: Position,
+    /// Owner and result.
+    pub ownership: Ownership,
+    /// Claims granted so far.
+    pub attempts: u32,
+    /// Not granted before this time; 0 at first.
+    pub retry_not_before: At,
+    /// Contract frozen at admission.
+    pub admission_contract: Option<Digest>,
+    /// Priority of future selections, where WorkPriority changed it.
+    pub effective_priority: Option<Priority>,
+    /// Actor of the admitting commit.
+    pub creator: Arc<Actor>,
+    pub(crate) pool: u16,
+    pub(crate) account: u16,
+    /// Work predecessors in edge order.
+    pub(crate) predecessors: Vec<WorkIx>,
+    /// Work that names this one as predecessor.
+    pub(crate) successors: Vec<WorkIx>,
+    /// Predecessors without a Result.
+    pub(crate) unverified: u32,
+    /// True if an external gate is among the edges.
+    pub(crate) gated: bool,
+}
+
+impl WorkState {
+    /// The delivery barrier.
+    #[must_use]
+    pub fn barrier(&self) -> Barrier {
+        match &self.ownership {
+            Ownership::Completed { delivery: Delivery::Pending, .. } => Barrier::Pending,
+            Ownership::Completed { delivery: Delivery::Verified { .. }, .. } => Barrier::Verified,
+            Ownership::Completed { delivery: Delivery::Failed(_), .. } => Barrier::Failed,
+            _ => Barrier::None,
+        }
+    }
+
+    /// `available`, `claimed`, `completed` or `cancelled`.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match &self.ownership {
+            Ownership::Available => "available",
+            Ownership::Claimed(_) => "claimed",
+            Ownership::Completed { .. } => "completed",
+            Ownership::Cancelled { .. } => "cancelled",
+        }
+    }
+
+    /// The current or last owner.
+    #[must_use]
+    pub fn owner(&self) -> Option<ClaimIx> {
+        match &self.ownership {
+            Ownership::Available => None,
+            Ownership::Claimed(claim) | Ownership::Completed { claim, .. } => Some(*claim),
+            Ownership::Cancelled { owner, .. } => *owner,
+        }
+    }
+
+    /// The Result that verified the Work, and its commit.
+    #[must_use]
+    pub fn verified(&self) -> Option<(&ResultOperation, &CommitId)> {
+        match &self.ownership {
+            Ownership::Completed { delivery: Delivery::Verified { operation, commit_id }, .. } => {
+                Some((operation, commit_id))
+            }
+            _ => None,
+        }
+    }
+
+    /// Priority of the next selection.
+    #[must_use]
+    pub fn scheduling_priority(&self) -> Priority {
+        self.effective_priority.unwrap_or(self.work.priority)
+    }
+
+    /// True while the Work is neither settled nor cancelled.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        match &self.ownership {
+            Ownership::Available | Ownership::Claimed(_) => true,
+            Ownership::Completed { delivery, .. } => matches!(delivery, Delivery::Pending),
+            Ownership::Cancelled { .. } => false,
+        }
+    }
+}
+
+/// State of one Claim.
+#[derive(Clone, Debug)]
+pub struct ClaimState {
+    /// The operation.
+    pub claim: Claim,
+    /// Commit of the grant.
+    pub commit_id: CommitId,
+    /// Request of the grant.
+    pub request_id: RequestId,
+    /// Open or ended.
+    pub status: ClaimStatus,
+    /// Why this Work won.
+    pub explanation: Box<ClaimExplanation>,
+    pub(crate) work: WorkIx,
+    pub(crate) dispatch: DispatchIx,
+}
+
+/// How a Claim stands.
+#[derive(Clone, Debug)]
+pub enum ClaimStatus {
+    /// Granted.
+    Open,
+    /// Completed by its worker.
+    Completed {
+        /// Commit of the Completion.
+        commit_id: CommitId,
+    },
+    /// Given up by a ClaimCancellation.
+    Cancelled {
+        /// The operation, for exact repetition.
+        operation: ClaimCancellation,
+        /// Its commit.
+        commit_id: CommitId,
+    },
+    /// Ended together with its Work.
+    WorkCancelled {
+        /// Reason of the WorkCancellation.
+        reason: Reason,
+        /// Its commit.
+        commit_id: CommitId,
+    },
+}
+
+impl ClaimStatus {
+    /// `open`, `completed` or `cancelled`.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Completed { .. } => "completed",
+            Self::Cancelled { .. } | Self::WorkCancelled { .. } => "cancelled",
+        }
+    }
+
+    /// True while the Claim is open.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        matches!(self, Self::Open)
+    }
+}
+
+/// Where a dispatch is in its lifecycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DispatchPhase {
+    /// Granted, no launch begun.
+    Reserved,
+    /// Moved by a Dispatch operation.
+    Moved(DispatchStep),
+}
+
+impl DispatchPhase {
+    /// The word of the projection.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Reserved => "reserved",
+            Self::Moved(step) => step.as_str(),
+        }
+    }
+}
+
+/// State of one dispatch: a reservation of native capacity until released.
+#[derive(Clone, Debug)]
+pub struct DispatchState {
+    /// The immutable assignment.
+    pub assignment: Assignment,
+    /// The route, frozen at the first Claim.
+    pub profile: Arc<WorkerProfile>,
+    /// Lifecycle state.
+    pub phase: DispatchPhase,
+    /// True once its capacity is free again.
+    pub released: bool,
+    /// Accepted Dispatch operations.
+    pub lifecycle_writes: u32,
+    /// Who began the launch.
+    pub sender: Option<Actor>,
+    /// Principal of the launching credential.
+    pub credential_principal: Option<Decimal>,
+    /// The bound run.
+    pub run: Option<RunBinding>,
+    /// Last reason given.
+    pub reason: Option<Reason>,
+    pub(crate) pool: u16,
+    pub(crate) members: Vec<ClaimIx>,
+}
+
+impl DispatchState {
+    /// The principal that its run must have, once known.
+    #[must_use]
+    pub fn principal(&self) -> Option<&Decimal> {
+        self.profile.principal.as_ref().or(self.credential_principal.as_ref())
+    }
+}
+
+/// An accepted commit, as far as later decisions and reads need it.
+#[derive(Clone, Debug)]
+pub struct Accepted {
+    /// Canonical text of the commit.
+    pub source: Opaque,
+    /// Commit id.
+    pub commit_id: CommitId,
+    /// Request id.
+    pub request_id: RequestId,
+    /// Request kind.
+    pub kind: RequestKind,
+    /// Fingerprint.
+    pub fingerprint: Digest,
+    /// Actor.
+    pub actor: Arc<Actor>,
+    /// Time.
+    pub at: At,
+    /// Epoch.
+    pub policy_epoch: Epoch,
+    /// The Claims that it granted, as a range of Claim indexes.
+    pub(crate) claims: (u32, u32),
+}
+
+/// The installed Policy and its epoch.
+#[derive(Debug)]
+pub struct Installed {
+    /// Epoch.
+    pub epoch: Epoch,
+    /// Policy.
+    pub policy: Policy,
+}
+
+/// The state after some prefix of a ledger. Extending it goes through [`Projection::apply`] alone.
+#[derive(Clone, Debug)]
+pub struct Projection {
+    pub(crate) repository: Option<Repository>,
+    pub(crate) tip: Option<CommitId>,
+    pub(crate) installed: Option<Arc<Installed>>,
+    pub(crate) works: Vec<WorkState>,
+    pub(crate) work_ids: HashMap<WorkId, WorkIx>,
+    pub(crate) claims: Vec<ClaimState>,
+    pub(crate) claim_ids: HashMap<ClaimId, ClaimIx>,
+    pub(crate) dispatches: Vec<DispatchState>,
+    pub(crate) dispatch_ids: HashMap<DispatchId, DispatchIx>,
+    /// Run ids ever bound, and to which dispatch.
+    pub(crate) runs: HashMap<Decimal, DispatchIx>,
+    pub(crate) registry: Registry,
+    pub(crate) observations: HashMap<GateKey, Arc<Observation>>,
+    pub(crate) observation_ids: HashMap<ObservationId, Arc<Observation>>,
+    pub(crate) observation_writes: BTreeMap<GateKey, u64>,
+    pub(crate) requests: Vec<Accepted>,
+    pub(crate) request_ids: HashMap<RequestId, u32>,
+    pub(crate) commit_ids: HashSet<CommitId>,
+    /// Pools of the installed Policy, in name order.
+    pub(crate) pools: Vec<PoolState>,
+    pub(crate) admission_paused: bool,
+    pub(crate) grants_paused: bool,
+    pub(crate) generation: Generation,
+    pub(crate) seen_epochs: HashSet<Epoch>,
+    pub(crate) seen_generations: HashSet<Generation>,
+    /// Issues bound to Work: host, repository id, resource id.
+    pub(crate) bound_issues: HashMap<(Text, Text, Text), WorkIx>,
+    pub(crate) graphs: HashMap<Text, GraphState>,
+    pub(crate) ledger_bytes: u64,
+    /// Recovery headroom that the state needs (engine.md 6.2).
+    pub(crate) headroom: u64,
+    /// Work that is neither settled nor cancelled.
+    pub(crate) active_works: u32,
+    /// Dispatches that hold capacity.
+    pub(crate) unreleased: u32,
+    pub(crate) counts: Counts,
+}
+
+/// Vertices of one graph.
+#[derive(Clone, Debug)]
+pub(crate) struct GraphState {
+    pub(crate) pool: PoolName,
+    pub(crate) works: u64,
+    pub(crate) gates: HashSet<GateKey>,
+}
+
+impl GraphState {
+    pub(crate) fn vertices(&self) -> u64 {
+        self.works + self.gates.len() as u64
+    }
+}
+
+/// Work by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Available.
+    pub available: u64,
+    /// Claimed.
+    pub claimed: u64,
+    /// Completed.
+    pub completed: u64,
+    /// Cancelled.
+    pub cancelled: u64,
+}
+
+/// Counts of the serialised projection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// All Work.
+    pub work: u64,
+    /// Work by state.
+    pub counts: Counts,
+    /// Claims ever granted.
+    pub claims: u64,
+    /// Unreleased dispatches.
+    pub dispatches: u64,
+    /// Accepted commits.
+    pub transactions: u64,
+    /// Distinct Work vertices plus distinct gates of each graph.
+    pub nodes: u64,
+}
+
+impl Projection {
+    /// The state before the first commit.
+    ///
+    /// # Panics
+    /// Never: the initial generation is an identity.
+    #[must_use]
+    pub fn empty() -> Self {
+        let generation = Generation::new("initial").expect("a literal identity");
+        Self {
+            repository: None,
+            tip: None,
+            installed: None,
+            works: Vec::new(),
+            work_ids: HashMap::new(),
+            claims: Vec::new(),
+            claim_ids: HashMap::new(),
+            dispatches: Vec::new(),
+            dispatch_ids: HashMap::new(),
+            runs: HashMap::new(),
+            registry: Registry::default(),
+            observations: HashMap::new(),
+            observation_ids: HashMap::new(),
+            observation_writes: BTreeMap::new(),
+            requests: Vec::new(),
+            request_ids: HashMap::new(),
+            commit_ids: HashSet::new(),
+            pools: Vec::new(),
+            admission_paused: false,
+            grants_paused: false,
+            seen_epochs: HashSet::new(),
+            seen_generations: HashSet::from([generation.clone()]),
+            generation,
+            bound_issues: HashMap::new(),
+            graphs: HashMap::new(),
+            ledger_bytes: 0,
+            headroom: 0,
+            active_works: 0,
+            unreleased: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Repository of the queue; none before the first commit.
+    #[must_use]
+    pub fn repository(&self) -> Option<&Repository> {
+        self.repository.as_ref()
+    }
+
+    /// Id of the last commit.
+    #[must_use]
+    pub fn tip(&self) -> Option<&CommitId> {
+        self.tip.as_ref()
+    }
+
+    /// The installed Policy and its epoch.
+    #[must_use]
+    pub fn installed(&self) -> Option<&Installed> {
+        self.installed.as_deref()
+    }
+
+    /// The installed Policy, for code that runs after one is known to be installed.
+    pub(crate) fn policy(&self) -> Result<Arc<Installed>, Fault> {
+        self.installed.clone().ok_or_else(|| Fault::from(crate::protocol::Code::PolicyMissing))
+    }
+
+    /// Every Work in FIFO order.
+    pub fn works(&self) -> impl ExactSizeIterator<Item = &WorkState> {
+        self.works.iter()
+    }
+
+    /// One Work.
+    #[must_use]
+    pub fn work(&self, id: &str) -> Option<&WorkState> {
+        self.work_ids.get(id).map(|ix| self.work_at(*ix))
+    }
+
+    /// Every Claim in order of grants.
+    pub fn claims(&self) -> impl ExactSizeIterator<Item = &ClaimState> {
+        self.claims.iter()
+    }
+
+    /// One Claim.
+    #[must_use]
+    pub fn claim(&self, id: &str) -> Option<&ClaimState> {
+        self.claim_ids.get(id).map(|ix| self.claim_at(*ix))
+    }
+
+    /// Every dispatch in order of grants.
+    pub fn dispatches(&self) -> impl ExactSizeIterator<Item = &DispatchState> {
+        self.dispatches.iter()
+    }
+
+    /// One dispatch.
+    #[must_use]
+    pub fn dispatch(&self, id: &str) -> Option<&DispatchState> {
+        self.dispatch_ids.get(id).map(|ix| self.dispatch_at(*ix))
+    }
+
+    /// Every accepted commit in causal order.
+    pub fn requests(&self) -> impl ExactSizeIterator<Item = &Accepted> {
+        self.requests.iter()
+    }
+
+    /// The accepted commit of a request id.
+    #[must_use]
+    pub fn request(&self, id: &str) -> Option<&Accepted> {
+        self.request_ids.get(id).map(|ordinal| &self.requests[*ordinal as usize])
+    }
+
+    /// The Claims that an accepted commit granted, in order.
+    #[must_use]
+    pub fn granted(&self, accepted: &Accepted) -> &[ClaimState] {
+        &self.claims[accepted.claims.0 as usize..accepted.claims.1 as usize]
+    }
+
+    /// The Work of a Claim.
+    #[must_use]
+    pub fn work_of(&self, claim: &ClaimState) -> &WorkState {
+        self.work_at(claim.work)
+    }
+
+    /// The dispatch of a Claim.
+    #[must_use]
+    pub fn dispatch_of(&self, claim: &ClaimState) -> &DispatchState {
+        self.dispatch_at(claim.dispatch)
+    }
+
+    /// The current or last owner of a Work.
+    #[must_use]
+    pub fn owner_of(&self, work: &WorkState) -> Option<&ClaimState> {
+        work.owner().map(|ix| self.claim_at(ix))
+    }
+
+    /// True while new Work is refused.
+    #[must_use]
+    pub fn admission_paused(&self) -> bool {
+        self.admission_paused
+    }
+
+    /// True while nothing is granted.
+    #[must_use]
+    pub fn grants_paused(&self) -> bool {
+        self.grants_paused
+    }
+
+    /// Current credential generation.
+    #[must_use]
+    pub fn generation(&self) -> &Generation {
+        &self.generation
+    }
+
+    /// Canonical bytes of the ledger.
+    #[must_use]
+    pub fn ledger_bytes(&self) -> u64 {
+        self.ledger_bytes
+    }
+
+    /// Counts.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats {
+            work: self.works.len() as u64,
+            counts: self.counts,
+            claims: self.claims.len() as u64,
+            dispatches: u64::from(self.unreleased),
+            transactions: self.requests.len() as u64,
+            nodes: self.graphs.values().map(GraphState::vertices).sum(),
+        }
+    }
+
+    pub(crate) fn work_at(&self, ix: WorkIx) -> &WorkState {
+        &self.works[ix.0 as usize]
+    }
+
+    pub(crate) fn claim_at(&self, ix: ClaimIx) -> &ClaimState {
+        &self.claims[ix.0 as usize]
+    }
+
+    pub(crate) fn dispatch_at(&self, ix: DispatchIx) -> &DispatchState {
+        &self.dispatches[ix.0 as usize]
+    }
+}
+
+/// What a commit is, for the operations that it carries.
+#[derive(Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) commit_id: &'a CommitId,
+    pub(crate) request_id: &'a RequestId,
+    pub(crate) kind: RequestKind,
+    pub(crate) parameters: &'a Parameters,
+    pub(crate) actor: &'a Arc<Actor>,
+    pub(crate) at: At,
+    pub(crate) ordinal: u32,
+}
