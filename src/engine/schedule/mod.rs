@@ -1,0 +1,3 @@
+//! Who is next (engine.md 4).
+
+pub mod clock;
