@@ -3,7 +3,7 @@
 //! A member of weight `w` pays `1 / w` of virtual time for each turn. To stay exact, time is counted in ticks of
 //! `1 / Q`, Q being the least common multiple of **all** configured weights, so every stride `Q / w` is an integer.
 //! Ticks are machine words while they fit; a clock that would overflow turns into big integers and continues with the
-//! same values. Both forms run the same code below, generic over [`Count`].
+//! same values. Both forms run the same code below, generic over `Count`.
 
 mod ticks;
 

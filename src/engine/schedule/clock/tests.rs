@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used, reason = "a failed test may panic")]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use num_bigint::BigUint;

@@ -13,7 +13,7 @@ use crate::protocol::{Code, Fault};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Ticks(Size);
 
-/// The derived order is the order of the values, because [`Size::Big`] never holds what fits a word.
+/// The derived order is the order of the values, because `Size::Big` never holds what fits a word.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Size {
     Word(u64),
