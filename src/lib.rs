@@ -1,3 +1,4 @@
 //! A fair, incorruptible work queue for agentic GitHub workflows, kept in one file on a Git branch.
 
+pub mod engine;
 pub mod protocol;
