@@ -1,1 +1,3 @@
+//! The `wq` binary.
+
 fn main() {}

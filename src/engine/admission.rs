@@ -67,12 +67,14 @@ impl Projection {
 
     /// Submission entitlement (engine.md 5.3). Values that are not even well-formed are entitled to nothing.
     pub(crate) fn check_entitlement(&self, node: &WorkDraft, actor: &Actor) -> Result<(), Fault> {
-        let (pool, priority, key) = (node.pool.as_ref().ok(), node.priority.as_ref().ok(), node.fairness_key.as_ref().ok());
+        let (pool, priority, key) =
+            (node.pool.as_ref().ok(), node.priority.as_ref().ok(), node.fairness_key.as_ref().ok());
         let installed = self.policy()?;
         let policy = &installed.policy;
         if actor.role == Role::Worker {
             let parent = &self.work_of(self.continuation(actor)?).work;
-            let same = pool == Some(&parent.pool) && priority == Some(&parent.priority) && key == Some(&parent.fairness_key);
+            let same =
+                pool == Some(&parent.pool) && priority == Some(&parent.priority) && key == Some(&parent.fairness_key);
             ensure!(same, ChildEntitlement, "a child keeps its parent's pool, priority and accounting key");
         }
         let (Some(pool), Some(priority), Some(key)) = (pool, priority, key) else {
@@ -158,7 +160,8 @@ impl Projection {
         worker_profile: &str,
     ) -> Result<Arc<WorkerProfile>, Fault> {
         let invalid = |message: &'static str| Fault::new(Code::WorkInvalid, message);
-        let installed = pool.profiles.get(worker_profile).ok_or_else(|| invalid("the worker profile is not installed"))?;
+        let installed =
+            pool.profiles.get(worker_profile).ok_or_else(|| invalid("the worker profile is not installed"))?;
         let profile = match self.registry.entry(pool_name, worker_profile) {
             Some(entry) => {
                 let revision = entry.revisions.get(draft.execution_ref.as_ref().unwrap_or(&entry.current_ref));

@@ -17,7 +17,8 @@ impl Projection {
         let ineffective = |message: &'static str| Fault::new(Code::ClaimIneffective, message);
         let run = dispatch.run.as_ref().filter(|_| dispatch.phase == DispatchPhase::Moved(DispatchStep::Bound));
         let run = run.ok_or_else(|| ineffective("the Claim's dispatch is not bound to a run"))?;
-        let current = self.installed.as_ref().is_some_and(|installed| installed.epoch == dispatch.assignment.policy_epoch);
+        let current =
+            self.installed.as_ref().is_some_and(|installed| installed.epoch == dispatch.assignment.policy_epoch);
         ensure!(current, ClaimIneffective, "the Claim belongs to a retired epoch");
         ensure!(!dispatch.released, ClaimIneffective, "the Claim's dispatch is released");
         let same = actor.repository.as_str() == run.repository.as_str()
@@ -60,7 +61,8 @@ impl Projection {
     /// The Claim whose worker may still submit, grant or observe: completed, delivery pending.
     pub(crate) fn continuation(&self, actor: &Actor) -> Result<&ClaimState, Fault> {
         let handle = actor.claim_handle.as_ref();
-        let handle = handle.ok_or_else(|| Fault::new(Code::ClaimScopeRequired, "a worker's control names its Claim"))?;
+        let handle =
+            handle.ok_or_else(|| Fault::new(Code::ClaimScopeRequired, "a worker's control names its Claim"))?;
         let dispatch = actor.dispatch_id.as_ref().map_or("", |id| id.as_str());
         let claim = self.member_claim(dispatch, handle.as_str());
         let claim = claim.ok_or_else(|| Fault::new(Code::ClaimScopeInvalid, "the handle is not a member's"))?;

@@ -60,9 +60,8 @@ pub fn refresh_budget(
     requested: i64,
 ) -> Result<u64, Fault> {
     let valid = u64::try_from(requested).ok().filter(|requested| *requested <= 255);
-    let requested = valid.ok_or_else(|| {
-        Fault::new(crate::protocol::Code::LedgerInvalid, "a refresh budget is 0 to 255")
-    })?;
+    let requested =
+        valid.ok_or_else(|| Fault::new(crate::protocol::Code::LedgerInvalid, "a refresh budget is 0 to 255"))?;
     if grants_paused || ledger_bytes >= ledger_limit {
         return Ok(0);
     }

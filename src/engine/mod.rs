@@ -4,10 +4,10 @@
 pub mod admission;
 mod apply;
 mod authority;
-mod budget;
+pub mod budget;
 pub mod chain;
 mod encode;
-mod explain;
+pub mod explain;
 pub mod generate;
 mod index;
 mod matching;

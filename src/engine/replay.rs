@@ -64,9 +64,7 @@ fn stream(text: &LedgerText, scanner: &mut Scanner) -> Option<Projection> {
 
 /// Finds the line of a commit that was refused.
 fn locate(text: &LedgerText, scanner: &mut Scanner, id: &str, fault: Fault) -> LedgerFault {
-    let line = (0..text.len()).find(|index| {
-        text.commit(scanner, *index).is_ok_and(|commit| commit.id.as_str() == id)
-    });
+    let line = (0..text.len()).find(|index| text.commit(scanner, *index).is_ok_and(|commit| commit.id.as_str() == id));
     let offset = line.map(|index| (0..index).filter_map(|before| text.line(before)).map(|line| line.len() + 1).sum());
     LedgerFault { fault, line: line.map(|index| index + 1), offset }
 }
@@ -181,9 +179,11 @@ impl Projection {
         );
         let policy = &operation.policy;
         let scoped = !policy.aw
-            || policy.pools.values().flat_map(|pool| pool.profiles.values()).all(|profile| {
-                profile.effect_scope.as_str() == commit.actor.repository.as_str()
-            });
+            || policy
+                .pools
+                .values()
+                .flat_map(|pool| pool.profiles.values())
+                .all(|profile| profile.effect_scope.as_str() == commit.actor.repository.as_str());
         ensure!(scoped, PolicyInvalid, "an AW profile's effects reach beyond the queue repository");
         self.install(operation.epoch.clone(), policy.clone());
         Ok(())

@@ -22,9 +22,9 @@ pub mod work;
 pub use code::Code;
 pub use fault::Fault;
 pub use identity::{
-    At, ClaimId, CommitId, Decimal, Digest, DispatchId, Epoch, FairnessKey, GraphId, Handle, Identity, NodeKey,
-    Generation, ObservationId, Opaque, PoolName, Priority, ProfileName, Reason, Repository, RequestId, Revision, TrustDomain,
-    WorkId,
+    At, ClaimId, CommitId, Decimal, Digest, DispatchId, Epoch, FairnessKey, Generation, GraphId, Handle, Identity,
+    NodeKey, ObservationId, Opaque, PoolName, Priority, ProfileName, Reason, Repository, RequestId, Revision,
+    TrustDomain, WorkId,
 };
 pub use text::Text;
 pub use wire::Wire;

@@ -72,7 +72,10 @@ impl Projection {
         }
         let release = pending.releases.iter().find(|(dispatch, evidence)| {
             *dispatch == claim.claim.dispatch_id
-                && matches!(evidence.kind, EvidenceKind::Prelaunch | EvidenceKind::Nonlaunch | EvidenceKind::TerminalRun)
+                && matches!(
+                    evidence.kind,
+                    EvidenceKind::Prelaunch | EvidenceKind::Nonlaunch | EvidenceKind::TerminalRun
+                )
         });
         match release {
             Some((_, evidence)) => {
@@ -126,12 +129,7 @@ impl Projection {
         Ok(())
     }
 
-    fn check_canceller(
-        &self,
-        cancellation: &WorkCancellation,
-        ix: WorkIx,
-        context: &Context<'_>,
-    ) -> Result<(), Fault> {
+    fn check_canceller(&self, cancellation: &WorkCancellation, ix: WorkIx, context: &Context<'_>) -> Result<(), Fault> {
         let actor = context.actor;
         let installed = self.policy()?;
         let policy = &installed.policy;

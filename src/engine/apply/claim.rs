@@ -4,7 +4,8 @@ use super::Pending;
 use crate::engine::schedule::explain::ClaimExplanation;
 use crate::engine::schedule::{Plan, PlanInputs, PlannedClaim, plan};
 use crate::engine::state::{
-    ClaimIx, ClaimState, ClaimStatus, Context, DispatchIx, DispatchPhase, DispatchState, Ownership, Position, Projection,
+    ClaimIx, ClaimState, ClaimStatus, Context, DispatchIx, DispatchPhase, DispatchState, Ownership, Position,
+    Projection,
 };
 use crate::protocol::assignment::Assignment;
 use crate::protocol::fault::ensure;
@@ -35,7 +36,8 @@ impl Projection {
         }
         let Some(plan) = &pending.plan else { return Err(Fault::from(Code::Internal)) };
         let planned = plan.claims.get(pending.consumed);
-        let planned = planned.ok_or_else(|| Fault::new(Code::SelectionInvalid, "a Claim goes beyond the fair prefix"))?;
+        let planned =
+            planned.ok_or_else(|| Fault::new(Code::SelectionInvalid, "a Claim goes beyond the fair prefix"))?;
         ensure!(planned.claim == *claim, SelectionInvalid, "the Claim is not the one that the scheduler computes");
         ensure!(!self.claim_ids.contains_key(&claim.claim_id), ClaimConflict, "the Claim id exists already");
         let dispatch = match pending.opened.get(planned.group) {

@@ -7,7 +7,8 @@ use crate::protocol::{Code, Fault};
 
 impl Projection {
     pub(super) fn apply_completion(&mut self, completion: &Completion, context: &Context<'_>) -> Result<(), Fault> {
-        let ix = self.claim_ids.get(&completion.claim_id).copied().ok_or_else(|| Fault::from(Code::ClaimIneffective))?;
+        let ix =
+            self.claim_ids.get(&completion.claim_id).copied().ok_or_else(|| Fault::from(Code::ClaimIneffective))?;
         self.claim_authority(ix, context.actor, false)?;
         let claim = self.claim_at(ix);
         let run = self.dispatch_of(claim).run.as_ref();

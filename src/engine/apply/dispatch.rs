@@ -30,7 +30,9 @@ impl Projection {
             DispatchStep::Started => self.check_start(dispatch, &step, context, installed.policy.aw)?,
             DispatchStep::Bound => self.check_bind(dispatch, &step, context)?,
             DispatchStep::Rejected => self.check_reject(dispatch, &step, context)?,
-            DispatchStep::Uncertain | DispatchStep::Unresolved => self.check_doubt(dispatch, &step, context, attempts)?,
+            DispatchStep::Uncertain | DispatchStep::Unresolved => {
+                self.check_doubt(dispatch, &step, context, attempts)?
+            }
         }
         if let (DispatchStep::Bound, Some(run)) = (step.state, &step.run) {
             self.runs.insert(run.run_id.clone(), ix);
@@ -60,11 +62,7 @@ impl Projection {
         context: &Context<'_>,
         aw: bool,
     ) -> Result<(), Fault> {
-        ensure!(
-            dispatch.phase == DispatchPhase::Reserved,
-            DispatchInvalid,
-            "only a reserved dispatch can start"
-        );
+        ensure!(dispatch.phase == DispatchPhase::Reserved, DispatchInvalid, "only a reserved dispatch can start");
         ensure!(!self.grants_paused, GrantsPaused, "a launch cannot start while grants are paused");
         let actor = context.actor;
         let sends = actor.role == Role::Dispatcher

@@ -97,8 +97,7 @@ fn check_exhaustion(
 ) -> Result<(), Fault> {
     let evidence = &failure.evidence;
     let attempts = evidence.attempts.map_or(0, |attempts| attempts.get());
-    let exhausted = attempts >= bounds.max_attempts.get()
-        || at.get() - completion_at.get() >= bounds.deadline_ms.get();
+    let exhausted = attempts >= bounds.max_attempts.get() || at.get() - completion_at.get() >= bounds.deadline_ms.get();
     ensure!(exhausted, ReconciliationPending, "neither attempts nor deadline are used up");
     let agrees = failure.disposition == evidence.effects.unwrap_or(Effects::Unknown)
         && (failure.disposition != Effects::None || evidence.receipt.is_some());

@@ -93,20 +93,19 @@ impl Projection {
             let verdict = match edge {
                 Edge::Work(_) => {
                     let predecessor = predecessors.next().map(|ix| self.work_at(*ix));
-                    predecessor.and_then(|work| predecessor_reason(work).map(|reason| (reason, work.work.work_id.clone())))
+                    predecessor
+                        .and_then(|work| predecessor_reason(work).map(|reason| (reason, work.work.work_id.clone())))
                 }
-                Edge::Gate(gate) => {
-                    match self.gate(gate, pool, at) {
-                        Ok(id) => {
-                            observations.push(id);
-                            continue;
-                        }
-                        Err(reason) => return Eligibility::refused(reason),
+                Edge::Gate(gate) => match self.gate(gate, pool, at) {
+                    Ok(id) => {
+                        observations.push(id);
+                        continue;
                     }
-                }
+                    Err(reason) => return Eligibility { reason, predecessor: None, observations },
+                },
             };
             if let Some((reason, predecessor)) = verdict {
-                return Eligibility { reason, predecessor: Some(predecessor), observations: Vec::new() };
+                return Eligibility { reason, predecessor: Some(predecessor), observations };
             }
         }
         Eligibility { reason: Reason::Ready, predecessor: None, observations }

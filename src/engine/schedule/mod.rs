@@ -9,6 +9,5 @@ pub(crate) mod pool;
 mod select;
 
 pub use eligibility::{Eligibility, Reason};
-pub use pack::{PlannedClaim, PlannedGroup, Plan, PlanInputs, StopReason, plan};
+pub use pack::{Plan, PlanInputs, PlannedClaim, PlannedGroup, StopReason, plan};
 pub use select::{Selection, select};
-pub(crate) use select::Planner;

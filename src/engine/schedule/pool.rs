@@ -76,9 +76,8 @@ impl PoolState {
 
     /// The stored clocks, or untouched ones.
     pub(crate) fn current_clocks(&self) -> PoolClocks {
-        self.clocks.clone().unwrap_or_else(|| PoolClocks {
-            classes: Clock::new(self.scales.classes.len()),
-            keys: Default::default(),
-        })
+        self.clocks
+            .clone()
+            .unwrap_or_else(|| PoolClocks { classes: Clock::new(self.scales.classes.len()), keys: Default::default() })
     }
 }
