@@ -56,7 +56,7 @@ pub struct DispatchParameters {
 
 impl Wire for DispatchParameters {
     fn read(node: Node<'_>, _code: Code) -> Result<Self, Fault> {
-        const NAMES: &[(&str, bool)] = &[
+        const NAMES: &[(&str, bool); 5] = &[
             ("pool", true),
             ("max_claims", true),
             ("max_dispatches", true),
@@ -139,7 +139,8 @@ pub enum Parameters {
     Finish(FinishParameters),
     /// `checkpoint`.
     Checkpoint(CheckpointParameters),
-    /// Every other kind: the parameters are the commit's operations.
+    /// Every other kind, and a submission that lists something else than Work: the parameters are the commit's
+    /// operations. Such a submission is no bootstrap.
     Operations,
 }
 
