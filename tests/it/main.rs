@@ -1,8 +1,15 @@
 //! The integration tests, in one binary so that they link once.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a test may stop and may explain")]
 
+mod bad_input;
+mod conformance;
 mod documents;
 mod failures;
+mod fixtures;
+mod properties;
+mod records;
 mod requirements;
 mod rooms;
+#[path = "../support/mod.rs"]
+mod support;
 mod tree;
