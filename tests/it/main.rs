@@ -1,5 +1,10 @@
 //! The integration tests, one binary.
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "tests say what they skip, and may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests say what they skip, and may panic"
+)]
 
 mod conformance;
 #[path = "../support/mod.rs"]

@@ -34,7 +34,8 @@ pub(super) struct Token {
     pub(super) next: u32,
 }
 
-/// Members whose values stay opaque wherever they stand: the protocol never looks inside them.
+/// Members of listed objects (operations, nodes) whose values stay opaque: the protocol never looks inside them.
+/// Names of pools and profiles are data and stand in objects that no list holds.
 const OPAQUE: [&[u8]; 2] = [b"payload", b"descriptor"];
 
 /// Why canonical scanning stopped: the text is not canonical, or not valid at all. The strict parser tells which.
@@ -95,7 +96,7 @@ impl Scanner {
     fn index(&mut self, bytes: &[u8], start: u32) -> Result<(), Irregular> {
         self.tokens.clear();
         let mut pass = Pass { bytes, at: start as usize, tokens: &mut self.tokens };
-        pass.value(0, true)?;
+        pass.value(0, true, false)?;
         if pass.at == bytes.len() { Ok(()) } else { Err(Irregular) }
     }
 }
@@ -156,7 +157,7 @@ impl Pass<'_> {
         }
     }
 
-    fn value(&mut self, depth: usize, emit: bool) -> Result<(), Irregular> {
+    fn value(&mut self, depth: usize, emit: bool, listed: bool) -> Result<(), Irregular> {
         if depth > MAX_DEPTH {
             return Err(Irregular);
         }
@@ -167,7 +168,7 @@ impl Pass<'_> {
                 self.push_string(run, emit);
                 Ok(())
             }
-            b'{' => self.object(depth, emit),
+            b'{' => self.object(depth, emit, listed),
             b'[' => self.array(depth, emit),
             b't' => self.expect(b"true").map(|()| self.push(Tag::True, start, emit)),
             b'f' => self.expect(b"false").map(|()| self.push(Tag::False, start, emit)),
@@ -269,7 +270,7 @@ impl Pass<'_> {
             if members > MAX_ARRAY {
                 return Err(Irregular);
             }
-            self.value(depth + 1, emit)?;
+            self.value(depth + 1, emit, true)?;
             match self.peek()? {
                 b',' => self.at += 1,
                 b']' => {
@@ -282,7 +283,7 @@ impl Pass<'_> {
         }
     }
 
-    fn object(&mut self, depth: usize, emit: bool) -> Result<(), Irregular> {
+    fn object(&mut self, depth: usize, emit: bool, listed: bool) -> Result<(), Irregular> {
         let start = self.at;
         let slot = self.open(Tag::Object, start, emit);
         self.at += 1;
@@ -300,10 +301,10 @@ impl Pass<'_> {
             previous = Some(key);
             self.push_string(key, emit);
             self.expect(b":")?;
-            if emit && OPAQUE.contains(&&self.bytes[key.start..key.end]) {
+            if emit && listed && OPAQUE.contains(&&self.bytes[key.start..key.end]) {
                 self.opaque(depth + 1)?;
             } else {
-                self.value(depth + 1, emit)?;
+                self.value(depth + 1, emit, false)?;
             }
             match self.peek()? {
                 b',' => self.at += 1,
@@ -323,9 +324,9 @@ impl Pass<'_> {
         let tag = match self.peek()? {
             b'{' => Tag::OpaqueObject,
             b'[' => Tag::OpaqueArray,
-            _ => return self.value(depth, true),
+            _ => return self.value(depth, true, false),
         };
-        self.value(depth, false)?;
+        self.value(depth, false, false)?;
         self.push(tag, start, true);
         Ok(())
     }
