@@ -7,5 +7,7 @@
 )]
 
 mod conformance;
+mod fixtures;
+mod properties;
 #[path = "../support/mod.rs"]
 mod support;
