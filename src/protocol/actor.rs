@@ -23,12 +23,12 @@ record! {
     pub struct Actor, closed UnsupportedProtocol, check check {
         role: Role = "role" => ActorUnauthorized;
         principal: Decimal = "principal" => ActorUnauthorized;
-        repository [identity]: Repository = "repository" => ActorUnauthorized;
         workflow [optional]: Identity = "workflow";
-        run_id [optional]: Decimal = "run_id";
-        run_attempt [optional]: Within<1, MAX_ATTEMPT> = "run_attempt";
         dispatch_id [optional]: DispatchId = "dispatch_id";
         claim_handle [optional]: Handle = "claim_handle";
+        repository [identity]: Repository = "repository" => ActorUnauthorized;
+        run_id [optional]: Decimal = "run_id";
+        run_attempt [optional]: Within<1, MAX_ATTEMPT> = "run_attempt";
     }
 }
 

@@ -204,18 +204,20 @@ fn read_request<'a>(node: Node<'a>, actor: Node<'a>, carried: Node<'a>) -> Resul
         RequestKind::Finish => Parameters::Finish(Wire::read(body, Code::LedgerInvalid)?),
         RequestKind::Checkpoint => Parameters::Checkpoint(Wire::read(body, Code::CheckpointInvalid)?),
         RequestKind::Submit => {
-            asked = Some(read_asked(body, "nodes", carried, true)?);
-            Parameters::Nodes
+            let nodes = read_asked(body, "nodes", carried)?;
+            let works = nodes.operations.iter().all(|operation| matches!(operation, Operation::Work(_)));
+            asked = Some(nodes);
+            if works { Parameters::Nodes } else { Parameters::Operations }
         }
         _ => {
-            asked = Some(read_asked(body, "operations", carried, false)?);
+            asked = Some(read_asked(body, "operations", carried)?);
             Parameters::Operations
         }
     };
     Ok((Request { id, kind, parameters, fingerprint: given }, asked))
 }
 
-fn read_asked<'a>(body: Node<'a>, member: &'static str, carried: Node<'a>, work: bool) -> Result<Asked<'a>, Fault> {
+fn read_asked<'a>(body: Node<'a>, member: &'static str, carried: Node<'a>) -> Result<Asked<'a>, Fault> {
     let slots = closed(body, &[(member, true)], Code::LedgerInvalid)?;
     let node = slots[0].ok_or_else(|| Fault::from(Code::LedgerInvalid))?;
     let items = node.array().ok_or_else(|| node.fault(Code::RequestInvalid, "a request lists its operations"))?;
@@ -229,10 +231,6 @@ fn read_asked<'a>(body: Node<'a>, member: &'static str, carried: Node<'a>, work:
         Some(items) => items.map(|item| Operation::read(item, Code::LedgerInvalid)).collect::<Result<Vec<_>, _>>(),
         None => items.map(|item| Operation::read(item, Code::LedgerInvalid)).collect(),
     }?;
-    if work {
-        let all = operations.iter().all(|operation| matches!(operation, Operation::Work(_)));
-        ensure!(all, RequestInvalid, "a submission lists Work alone");
-    }
     Ok(Asked { node, operations })
 }
 

@@ -244,16 +244,20 @@ fn is_reason(text: &str) -> bool {
 }
 
 /// JavaScript's white space, which the reference's pattern excludes: not Unicode's (U+0085 out, U+FEFF in).
-fn is_js_space(character: char) -> bool {
+pub(crate) fn is_js_space(character: char) -> bool {
     matches!(character,
         '\u{9}'..='\u{d}' | ' ' | '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{2028}' | '\u{2029}'
         | '\u{202f}' | '\u{205f}' | '\u{3000}' | '\u{feff}')
 }
 
 fn is_repository(text: &str) -> bool {
+    identity_shape(text).is_ok() && names_repository(text)
+}
+
+/// True for `owner/name` of any length: the form alone, where an identity check comes later.
+pub(crate) fn names_repository(text: &str) -> bool {
     let part = |part: &str| !part.is_empty() && !part.contains(is_js_space);
-    identity_shape(text).is_ok()
-        && text.split_once('/').is_some_and(|(owner, name)| part(owner) && part(name) && !name.contains('/'))
+    text.split_once('/').is_some_and(|(owner, name)| part(owner) && part(name) && !name.contains('/'))
 }
 
 patterns! {

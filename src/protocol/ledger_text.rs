@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::commit::Commit;
+use super::identity::is_js_space;
 use super::json::Scanner;
 use super::limits::{MAX_COMMIT_BYTES, MAX_LEDGER_BYTES};
 use super::{Code, Fault, Text};
@@ -74,20 +75,20 @@ impl LedgerText {
         let mut lines = Vec::new();
         let mut start = 0;
         for line in text[..text.len() - 1].split('\n') {
-            let fault = |code, message| LedgerFault {
-                fault: Fault::new(code, message),
-                line: Some(lines.len() + 1),
-                offset: Some(start),
-            };
-            if line.trim().is_empty() {
-                return Err(fault(Code::LedgerInvalid, "a ledger line is blank"));
-            }
-            if line.len() > MAX_COMMIT_BYTES {
-                return Err(fault(Code::ResourceLimit, "a ledger line is longer than 8 MiB"));
-            }
             lines.push((start as u32, (start + line.len()) as u32));
             start += line.len() + 1;
         }
+        let refuse = |found: Option<usize>, code, message| match found {
+            None => Ok(()),
+            Some(at) => {
+                let offset = Some(lines[at].0 as usize);
+                Err(LedgerFault { fault: Fault::new(code, message), line: Some(at + 1), offset })
+            }
+        };
+        let blank = |(start, end): &(u32, u32)| text[*start as usize..*end as usize].chars().all(is_js_space);
+        let long = |(start, end): &(u32, u32)| (end - start) as usize > MAX_COMMIT_BYTES;
+        refuse(lines.iter().position(blank), Code::LedgerInvalid, "a ledger line is blank")?;
+        refuse(lines.iter().position(long), Code::ResourceLimit, "a ledger line is longer than 8 MiB")?;
         Ok(Self { buffer: Arc::new(text), lines })
     }
 

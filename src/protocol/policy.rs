@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::fault::ensure;
 use super::identity::{
     At, Decimal, Digest, FairnessKey, Identity, Opaque, PoolName, Priority, ProfileName, Repository, Revision, Within,
-    check_identity, strict_repository,
+    check_identity, is_js_space, names_repository, strict_repository,
 };
 use super::json::{Node, Object, Writer};
 use super::limits::{
@@ -253,6 +253,16 @@ fn members<'a>(node: Node<'a>, least: usize, most: usize) -> Result<Object<'a>, 
     }
 }
 
+/// A value as the reference compares it with a number: nothing and emptiness count as 0, digits as what they
+/// spell. It decides only which of two codes a malformed `limits.operations` gets.
+fn loose_number(node: Node<'_>) -> Option<i64> {
+    let text = node.plain().map(|text| text.trim_matches(is_js_space));
+    if node.is_null() || text == Some("") || node.array_len() == 0 && node.array().is_some() {
+        return Some(0);
+    }
+    node.integer().or_else(|| node.boolean().map(i64::from)).or_else(|| text?.parse().ok())
+}
+
 fn is_lock_path(path: &str) -> bool {
     path.starts_with(".github/workflows/") && path.ends_with(".lock.yml") && !path.contains("..")
 }
@@ -278,7 +288,7 @@ impl WorkerProfile {
         ensure!(aw || principal.is_some(), PolicyInvalid, "a profile of a historical Policy names its principal");
         if aw {
             let fixed = slot(&slots, 2)?.plain() == Some("default") && slot(&slots, 3)?.plain() == Some("repository");
-            let scoped = slot(&slots, 4)?.string().is_some_and(|scope| Repository::new(scope).is_ok());
+            let scoped = slot(&slots, 4)?.string().is_some_and(|scope| names_repository(scope.as_str()));
             ensure!(fixed && scoped, PolicyInvalid, "a profile leaves the fixed scopes of an AW Policy");
         }
         let workflow = Identity::read(slot(&slots, 0)?, Code::LedgerInvalid)?;
@@ -336,21 +346,23 @@ impl Pool {
         ];
         let slots = closed(node, NAMES, Code::LedgerInvalid)?;
         let default_profile = ProfileName::read(slot(&slots, 0)?, Code::LedgerInvalid)?;
+        let routes = members(slot(&slots, 1)?, 1, MAX_PROFILES)?;
+        ensure!(
+            routes.members().any(|(key, _)| key.string().is_some_and(|key| key == *default_profile.text())),
+            PolicyInvalid,
+            "a pool's default profile is not among its profiles"
+        );
         let mut profiles = BTreeMap::new();
-        for (key, value) in members(slot(&slots, 1)?, 1, MAX_PROFILES)?.members() {
+        for (key, value) in routes.members() {
+            let name = ProfileName::read(key, Code::LedgerInvalid)?;
             let profile = WorkerProfile::read(value, aw)?;
             ensure!(
                 operations.is_none_or(|operations| operations > 2 * profile.max_claims.get()),
                 PolicyInvalid,
                 "limits.operations leaves no room for a full dispatch"
             );
-            profiles.insert(ProfileName::read(key, Code::LedgerInvalid)?, Arc::new(profile));
+            profiles.insert(name, Arc::new(profile));
         }
-        ensure!(
-            profiles.contains_key(&default_profile),
-            PolicyInvalid,
-            "a pool's default profile is not among its profiles"
-        );
         Ok(Self {
             default_profile,
             profiles,
@@ -420,15 +432,42 @@ impl ProjectorRule {
 }
 
 impl Producer {
-    fn read(node: Node<'_>) -> Result<Self, Fault> {
+    fn read(node: Node<'_>, policy: (&BTreeMap<PoolName, Pool>, &[(FairnessKey, Weight)])) -> Result<Self, Fault> {
         let names = [("pools", true), ("priorities", true), ("fairness_keys", true)];
         let slots = closed(node, &names, Code::LedgerInvalid)?;
+        for index in 0..names.len() {
+            list_bounds(slot(&slots, index)?)?;
+        }
+        let (pools, accounting) = policy;
         Ok(Self {
-            pools: list(slot(&slots, 0)?, 1, MAX_PRODUCERS, Code::PolicyInvalid)?,
+            pools: installed(slot(&slots, 0)?, |name| pools.get_key_value(name).map(|(name, _)| name.clone()))?,
             priorities: list(slot(&slots, 1)?, 1, MAX_PRODUCERS, Code::PolicyInvalid)?,
-            fairness_keys: list(slot(&slots, 2)?, 1, MAX_PRODUCERS, Code::PolicyInvalid)?,
+            fairness_keys: installed(slot(&slots, 2)?, |key| {
+                let at = accounting.binary_search_by(|(name, _)| name.as_str().cmp(key)).ok()?;
+                Some(accounting[at].0.clone())
+            })?,
         })
     }
+}
+
+fn list_bounds(node: Node<'_>) -> Result<(), Fault> {
+    if node.array().is_some() && (1..=MAX_PRODUCERS).contains(&node.array_len()) {
+        Ok(())
+    } else {
+        Err(node.fault(Code::PolicyInvalid, "an entitlement is not a list of 1 to 1024"))
+    }
+}
+
+/// Reads names that must be installed; whatever is not a name at all is not installed either.
+fn installed<T>(node: Node<'_>, find: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, Fault> {
+    let items = node.array().ok_or_else(|| node.fault(Code::PolicyInvalid, "an entitlement is not a list"))?;
+    items
+        .map(|item| {
+            item.string()
+                .and_then(|name| find(name.as_str()))
+                .ok_or_else(|| item.fault(Code::PolicyInvalid, "a producer's pool or key is not installed"))
+        })
+        .collect()
 }
 
 impl Policy {
@@ -444,13 +483,14 @@ impl Policy {
     }
 
     fn accounts(node: Node<'_>) -> Result<Vec<(FairnessKey, Weight)>, Fault> {
-        let mut accounting = Vec::new();
-        for (key, value) in members(node, 1, MAX_ACCOUNTING_KEYS)?.members() {
-            accounting.push((FairnessKey::read(key, Code::LedgerInvalid)?, Weight::read(value, Code::LedgerInvalid)?));
-        }
-        let empty = accounting.first().is_some_and(|(key, weight)| key.as_str().is_empty() && weight.get() == 1);
+        let keys = members(node, 1, MAX_ACCOUNTING_KEYS)?;
+        let empty = keys.get("").and_then(Node::integer) == Some(1);
         ensure!(empty, PolicyInvalid, "the empty accounting key has weight 1");
-        Ok(accounting)
+        keys.members()
+            .map(|(key, value)| {
+                Ok((FairnessKey::read(key, Code::LedgerInvalid)?, Weight::read(value, Code::LedgerInvalid)?))
+            })
+            .collect()
     }
 
     fn entitlements(
@@ -461,11 +501,7 @@ impl Policy {
         let mut producers = BTreeMap::new();
         for (key, value) in members(node, 0, MAX_PRODUCERS)?.members() {
             let principal = Decimal::read(key, Code::PolicyInvalid)?;
-            let producer = Producer::read(value)?;
-            let known = producer.pools.iter().all(|pool| pools.contains_key(pool))
-                && producer.fairness_keys.iter().all(|key| accounting.iter().any(|(name, _)| name == key));
-            ensure!(known, PolicyInvalid, "a producer is entitled to a pool or key that is not installed");
-            producers.insert(principal, producer);
+            producers.insert(principal, Producer::read(value, (pools, accounting))?);
         }
         Ok(producers)
     }
@@ -501,7 +537,7 @@ impl Wire for Policy {
         let producer_count = members(producers_node, 0, MAX_PRODUCERS)?.len();
         let pool_members = members(pools_node, 1, MAX_POOLS)?;
         ensure!(!aw || producer_count == 0, PolicyInvalid, "an AW Policy lists no producers");
-        let operations = slot(&slots, 5)?.object().and_then(|limits| limits.get("operations")).and_then(Node::integer);
+        let operations = slot(&slots, 5)?.object().and_then(|limits| limits.get("operations")).and_then(loose_number);
         let mut pools = BTreeMap::new();
         for (key, value) in pool_members.members() {
             let name = PoolName::read(key, Code::LedgerInvalid)?;

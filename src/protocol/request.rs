@@ -139,7 +139,8 @@ pub enum Parameters {
     Finish(FinishParameters),
     /// `checkpoint`.
     Checkpoint(CheckpointParameters),
-    /// Every other kind: the parameters are the commit's operations.
+    /// Every other kind, and a submission that lists something else than Work: the parameters are the commit's
+    /// operations. Such a submission is no bootstrap.
     Operations,
 }
 

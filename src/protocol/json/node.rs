@@ -52,7 +52,7 @@ impl<'a> Node<'a> {
             Tag::True | Tag::False => Kind::Bool,
             Tag::Integer => Kind::Integer,
             Tag::Plain | Tag::Escaped => Kind::String,
-            Tag::Array | Tag::OpaqueArray => Kind::Array,
+            Tag::Array | Tag::OpaqueArray | Tag::Repeat => Kind::Array,
             Tag::Object | Tag::OpaqueObject => Kind::Object,
         }
     }
@@ -125,9 +125,10 @@ impl<'a> Node<'a> {
 
     /// The elements in order, or `None` if this is not an array whose inside is indexed.
     pub fn array(self) -> Option<impl Iterator<Item = Node<'a>> + Clone> {
-        let token = self.token();
         let document = self.document;
-        let mut at = self.at + 1;
+        let origin = if self.token().tag == Tag::Repeat { document.carried } else { self.at };
+        let token = document.tokens[origin as usize];
+        let mut at = origin + 1;
         (token.tag == Tag::Array).then(|| {
             std::iter::from_fn(move || {
                 (at < token.next).then(|| {

@@ -23,6 +23,8 @@ pub(super) enum Tag {
     /// An object or array whose inside was checked but not indexed.
     OpaqueArray,
     OpaqueObject,
+    /// An array that repeats the record's operations word for word: its members are at [`Document::carried`].
+    Repeat,
 }
 
 /// One value or key. Sixteen bytes; a container's `next` skips its inside.
@@ -34,9 +36,6 @@ pub(super) struct Token {
     pub(super) next: u32,
 }
 
-/// Members whose values stay opaque wherever they stand: the protocol never looks inside them.
-const OPAQUE: [&[u8]; 2] = [b"payload", b"descriptor"];
-
 /// Why canonical scanning stopped: the text is not canonical, or not valid at all. The strict parser tells which.
 struct Irregular;
 
@@ -45,6 +44,8 @@ struct Irregular;
 pub struct Scanner {
     host: String,
     tokens: Vec<Token>,
+    /// Token of the record's operations.
+    carried: u32,
 }
 
 /// A checked document: canonical text and the index of its typed part.
@@ -52,6 +53,7 @@ pub struct Scanner {
 pub struct Document<'a> {
     pub(super) buffer: Arc<String>,
     pub(super) tokens: &'a [Token],
+    pub(super) carried: u32,
     pub(super) host: &'a str,
     /// True if the text was canonical as given, so that offsets are offsets of the input.
     pub(super) verbatim: bool,
@@ -61,7 +63,7 @@ impl Scanner {
     /// A scanner for records whose external resources live on `host` (decision 9), such as `github.com`.
     #[must_use]
     pub fn new(host: &str) -> Self {
-        Self { host: host.to_owned(), tokens: Vec::new() }
+        Self { host: host.to_owned(), tokens: Vec::new(), carried: 0 }
     }
 
     /// The approved host of external resources.
@@ -81,7 +83,7 @@ impl Scanner {
     pub fn read(&mut self, text: &Text) -> Result<Document<'_>, Fault> {
         let (buffer, start, end) = text.parts();
         if self.index(&buffer.as_bytes()[..end as usize], start).is_ok() {
-            return Ok(Document { buffer: Arc::clone(buffer), tokens: &self.tokens, host: &self.host, verbatim: true });
+            return Ok(self.document(Arc::clone(buffer), true));
         }
         let value = parse_bounded(text.as_str(), text.len().max(1))?;
         let canonical = Arc::new(value.encode()?);
@@ -89,14 +91,20 @@ impl Scanner {
         if self.index(canonical.as_bytes(), 0).is_err() {
             return Err(Fault::new(crate::protocol::Code::Internal, "canonical text was not read as canonical"));
         }
-        Ok(Document { buffer: canonical, tokens: &self.tokens, host: &self.host, verbatim: false })
+        Ok(self.document(canonical, false))
+    }
+
+    fn document(&self, buffer: Arc<String>, verbatim: bool) -> Document<'_> {
+        Document { buffer, tokens: &self.tokens, carried: self.carried, host: &self.host, verbatim }
     }
 
     fn index(&mut self, bytes: &[u8], start: u32) -> Result<(), Irregular> {
         self.tokens.clear();
-        let mut pass = Pass { bytes, at: start as usize, tokens: &mut self.tokens };
-        pass.value(0, true)?;
-        if pass.at == bytes.len() { Ok(()) } else { Err(Irregular) }
+        let mut pass = Pass { bytes, at: start as usize, tokens: &mut self.tokens, deepest: 0, carried: None };
+        pass.value(0, true, false)?;
+        let complete = pass.at == bytes.len();
+        self.carried = pass.carried.map_or(0, |carried| carried.token);
+        if complete { Ok(()) } else { Err(Irregular) }
     }
 }
 
@@ -112,6 +120,17 @@ struct Pass<'a> {
     bytes: &'a [u8],
     at: usize,
     tokens: &'a mut Vec<Token>,
+    /// Deepest value since the start of the record's operations.
+    deepest: usize,
+    /// The record's operations, once they were read.
+    carried: Option<Carried>,
+}
+
+/// The list under `operations` of a record: its token, and how many levels its deepest value lies below it.
+#[derive(Clone, Copy)]
+struct Carried {
+    token: u32,
+    levels: usize,
 }
 
 /// Bytes that end the plain run of a string: controls, the quote and the backslash.
@@ -126,6 +145,21 @@ const STOPS: [bool; 256] = {
     table[b'\\' as usize] = true;
     table
 };
+
+/// How many of eight bytes come before the first one of [`STOPS`], found with arithmetic on all eight at once.
+fn stop_free(chunk: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = 0x8080_8080_8080_8080;
+    let mut word = [0; 8];
+    word.copy_from_slice(chunk);
+    let word = u64::from_le_bytes(word);
+    // A byte below n sets its high bit in `word - n * ONES` if it has none itself; a borrow can only disturb bytes
+    // above the first hit, which is all that is asked for.
+    let below = |word: u64, bound: u64| word.wrapping_sub(bound * ONES) & !word & HIGHS;
+    let hits =
+        below(word, 0x20) | below(word ^ (u64::from(b'"') * ONES), 1) | below(word ^ (u64::from(b'\\') * ONES), 1);
+    hits.trailing_zeros() as usize / 8
+}
 
 /// Span of a string between its quotes.
 #[derive(Clone, Copy)]
@@ -156,10 +190,11 @@ impl Pass<'_> {
         }
     }
 
-    fn value(&mut self, depth: usize, emit: bool) -> Result<(), Irregular> {
+    fn value(&mut self, depth: usize, emit: bool, listed: bool) -> Result<(), Irregular> {
         if depth > MAX_DEPTH {
             return Err(Irregular);
         }
+        self.deepest = self.deepest.max(depth);
         let start = self.at;
         match self.peek()? {
             b'"' => {
@@ -167,7 +202,7 @@ impl Pass<'_> {
                 self.push_string(run, emit);
                 Ok(())
             }
-            b'{' => self.object(depth, emit),
+            b'{' => self.object(depth, emit, listed),
             b'[' => self.array(depth, emit),
             b't' => self.expect(b"true").map(|()| self.push(Tag::True, start, emit)),
             b'f' => self.expect(b"false").map(|()| self.push(Tag::False, start, emit)),
@@ -209,6 +244,13 @@ impl Pass<'_> {
         let start = self.at;
         let mut escaped = false;
         loop {
+            while let Some(chunk) = self.bytes.get(self.at..self.at + 8) {
+                let free = stop_free(chunk);
+                self.at += free;
+                if free < 8 {
+                    break;
+                }
+            }
             while !STOPS[self.peek()? as usize] {
                 self.at += 1;
             }
@@ -269,7 +311,7 @@ impl Pass<'_> {
             if members > MAX_ARRAY {
                 return Err(Irregular);
             }
-            self.value(depth + 1, emit)?;
+            self.value(depth + 1, emit, true)?;
             match self.peek()? {
                 b',' => self.at += 1,
                 b']' => {
@@ -282,7 +324,7 @@ impl Pass<'_> {
         }
     }
 
-    fn object(&mut self, depth: usize, emit: bool) -> Result<(), Irregular> {
+    fn object(&mut self, depth: usize, emit: bool, listed: bool) -> Result<(), Irregular> {
         let start = self.at;
         let slot = self.open(Tag::Object, start, emit);
         self.at += 1;
@@ -300,10 +342,11 @@ impl Pass<'_> {
             previous = Some(key);
             self.push_string(key, emit);
             self.expect(b":")?;
-            if emit && OPAQUE.contains(&&self.bytes[key.start..key.end]) {
-                self.opaque(depth + 1)?;
-            } else {
-                self.value(depth + 1, emit)?;
+            match &self.bytes[key.start..key.end] {
+                b"payload" | b"descriptor" if emit && listed => self.opaque(depth + 1)?,
+                b"operations" if emit && depth == 0 => self.operations()?,
+                b"operations" | b"nodes" if emit && depth == 2 => self.repeated(depth + 1)?,
+                _ => self.value(depth + 1, emit, false)?,
             }
             match self.peek()? {
                 b',' => self.at += 1,
@@ -317,15 +360,45 @@ impl Pass<'_> {
         }
     }
 
+    /// Reads the operations of a record and remembers them, because its request mostly repeats them.
+    fn operations(&mut self) -> Result<(), Irregular> {
+        let token = self.tokens.len();
+        self.deepest = 0;
+        self.value(1, true, false)?;
+        if self.tokens[token].tag == Tag::Array {
+            self.carried = Some(Carried { token: token as u32, levels: self.deepest - 1 });
+        }
+        Ok(())
+    }
+
+    /// A list that repeats the record's operations needs no second look: equal text is equally canonical, unless it
+    /// lies too deep here.
+    fn repeated(&mut self, depth: usize) -> Result<(), Irregular> {
+        if let Some(Carried { token, levels }) = self.carried {
+            let first = self.tokens[token as usize];
+            let text = &self.bytes[first.start as usize..first.end as usize];
+            if depth + levels <= MAX_DEPTH && self.bytes[self.at..].starts_with(text) {
+                let start = self.at;
+                self.at += text.len();
+                self.push(Tag::Repeat, start, true);
+                return Ok(());
+            }
+        }
+        self.value(depth, true, false)
+    }
+
+    /// Members of listed objects (operations, nodes) named `payload` or `descriptor` stay opaque: the protocol never
+    /// looks inside them. Names of pools and profiles are data and stand in objects that no list holds.
+    ///
     /// A container is one token; its inside is checked and not indexed. A scalar is indexed as ever.
     fn opaque(&mut self, depth: usize) -> Result<(), Irregular> {
         let start = self.at;
         let tag = match self.peek()? {
             b'{' => Tag::OpaqueObject,
             b'[' => Tag::OpaqueArray,
-            _ => return self.value(depth, true),
+            _ => return self.value(depth, true, false),
         };
-        self.value(depth, false)?;
+        self.value(depth, false, false)?;
         self.push(tag, start, true);
         Ok(())
     }

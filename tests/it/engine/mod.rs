@@ -1,0 +1,4 @@
+//! Replay, planning and explanation against the conformance corpus.
+
+mod corpus_replay;
+mod invalid;
