@@ -17,8 +17,8 @@ use crate::support::corpus::{CorpusCase, load_corpus};
 use crate::support::ledger::typed;
 
 /// The state after each prefix, up to the first operation that is not supported.
-struct Prefixes {
-    states: Vec<Projection>,
+pub(super) struct Prefixes {
+    pub(super) states: Vec<Projection>,
     /// Line of the first unsupported commit, and the feature.
     unsupported: Option<(usize, String)>,
 }
@@ -34,7 +34,7 @@ fn later_feature(operations: &[Operation]) -> Option<String> {
     })
 }
 
-fn prefixes(case: &CorpusCase, wrong: &mut Vec<String>) -> Prefixes {
+pub(super) fn prefixes(case: &CorpusCase, wrong: &mut Vec<String>) -> Prefixes {
     let text = LedgerText::new(case.text.clone()).unwrap();
     let mut scanner = Scanner::new(case.expect["host"].as_str().unwrap());
     let mut states: Vec<Projection> = Vec::new();
@@ -60,7 +60,7 @@ fn prefixes(case: &CorpusCase, wrong: &mut Vec<String>) -> Prefixes {
     Prefixes { states, unsupported: None }
 }
 
-fn first_difference(path: &str, actual: &Value, expected: &Value) -> Option<String> {
+pub(super) fn first_difference(path: &str, actual: &Value, expected: &Value) -> Option<String> {
     match (actual, expected) {
         (Value::Object(actual), Value::Object(expected)) => {
             let names: std::collections::BTreeSet<&String> = actual.keys().chain(expected.keys()).collect();
@@ -75,7 +75,7 @@ fn first_difference(path: &str, actual: &Value, expected: &Value) -> Option<Stri
     }
 }
 
-/// S-026, S-028: replay is exact at every prefix of every ledger, to the byte of the serialised projection.
+/// S-033, S-034, S-048: replay is exact at every prefix of every ledger, to the byte of the serialised projection.
 #[test]
 fn every_prefix_serialises_to_the_published_digest() {
     let mut wrong = Vec::new();
@@ -156,11 +156,8 @@ fn plan_result(state: &Projection, plan: &Plan, inputs: &PlanInputs<'_>, digests
     result.insert("groups".to_owned(), serde_json::json!(groups));
     result.insert("reason".to_owned(), plan.reason.into());
     result.insert("next".to_owned(), json(|w| plan.next.write(w)));
-    let observations: Vec<Vec<&str>> = plan
-        .claims
-        .iter()
-        .map(|planned| planned.claim.observations.0.iter().map(|id| id.as_str()).collect())
-        .collect();
+    let observations: Vec<Vec<&str>> =
+        plan.claims.iter().map(|planned| planned.claim.observations.0.iter().map(|id| id.as_str()).collect()).collect();
     if observations.iter().any(|list| !list.is_empty()) {
         result.insert("observations".to_owned(), serde_json::json!(observations));
     }
@@ -173,7 +170,7 @@ fn plan_result(state: &Projection, plan: &Plan, inputs: &PlanInputs<'_>, digests
     Value::Object(result)
 }
 
-fn predict(state: &Projection, prediction: &Value) -> Value {
+pub(super) fn predict(state: &Projection, prediction: &Value) -> Value {
     let mut parameters = serde_json::Map::new();
     for name in ["pool", "max_claims", "max_dispatches", "max_bytes", "worker_profiles"] {
         if let Some(value) = prediction.get(name) {
@@ -195,7 +192,7 @@ fn predict(state: &Projection, prediction: &Value) -> Value {
     }
 }
 
-/// S-073: predictions are the planner's own answers and agree with the reference in winners, groups, stop reason,
+/// S-115: predictions are the planner's own answers and agree with the reference in winners, groups, stop reason,
 /// next selection, Claims and assignments.
 #[test]
 fn predictions_and_explanations_agree() {

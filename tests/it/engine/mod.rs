@@ -2,3 +2,5 @@
 
 mod corpus_replay;
 mod invalid;
+mod naive;
+mod planner;
