@@ -15,6 +15,7 @@ pub mod registry;
 pub mod replay;
 pub mod schedule;
 pub mod state;
+mod view;
 
 pub use explain::{WorkExplanation, WorkView};
 pub use generate::{Decision, Generated};

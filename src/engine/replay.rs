@@ -76,7 +76,21 @@ impl Projection {
     ///
     /// # Errors
     /// The first failing rule of engine.md 3.3.
-    pub fn apply(mut self, commit: Commit) -> Result<Self, Fault> {
+    pub fn apply(self, commit: Commit) -> Result<Self, Fault> {
+        self.extend(commit, true)
+    }
+
+    /// As [`Projection::apply`], without the byte budget: for measuring states that the budget rules out.
+    ///
+    /// # Errors
+    /// As [`Projection::apply`].
+    #[cfg(feature = "measure")]
+    #[doc(hidden)]
+    pub fn apply_unbudgeted(self, commit: Commit) -> Result<Self, Fault> {
+        self.extend(commit, false)
+    }
+
+    fn extend(mut self, commit: Commit, budgeted: bool) -> Result<Self, Fault> {
         let actor = Arc::new(commit.actor.clone());
         self.admit_commit(&commit, &actor)?;
         let Commit { source, id, previous: _, request, actor: _, policy_epoch, at, operations } = commit;
@@ -115,7 +129,9 @@ impl Projection {
         self.requests.push(accepted);
         self.commit_ids.insert(id.clone());
         self.tip = Some(id);
-        self.check_budget(candidate, carries.admission, carries.optional)?;
+        if budgeted {
+            self.check_budget(candidate, carries.admission, carries.optional)?;
+        }
         self.ledger_bytes += candidate;
         Ok(self)
     }

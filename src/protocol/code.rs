@@ -67,8 +67,8 @@ codes! {
     DuplicateKey = "duplicate_key", 3, "An object repeats a key.";
     EvidenceInvalid = "evidence_invalid", 3, "The evidence is malformed, out of scope, or of the wrong kind.";
     GitUnavailable = "git_unavailable", 7, "The git executable is absent, too old, or did not run.";
-    GraphInvalid = "graph_invalid", 2, "A submission repeats a node, or a graph spans pools.";
     GrantsPaused = "grants_paused", 4, "A launch cannot start while grants are paused.";
+    GraphInvalid = "graph_invalid", 2, "A submission repeats a node, or a graph spans pools.";
     InspectionInvalid = "inspection_invalid", 2, "The selector or page of a read is out of bounds.";
     Internal = "internal", 70, "The program is wrong; nothing was written.";
     InvalidUnicode = "invalid_unicode", 3, "A string is not a sequence of Unicode scalar values, or an identity is not a string.";

@@ -354,6 +354,14 @@ impl Wire for FirstAttempt {
 pub struct Opaque(Text);
 
 impl Opaque {
+    /// Checks text and keeps its canonical form.
+    ///
+    /// # Errors
+    /// A codec code with the byte offset.
+    pub fn parse(scanner: &mut super::json::Scanner, text: &Text) -> Result<Self, Fault> {
+        Ok(Self(scanner.read(text)?.root().text()))
+    }
+
     /// Wraps text that a [`super::json::Scanner`] has read as canonical.
     pub(crate) fn checked(text: Text) -> Self {
         Self(text)

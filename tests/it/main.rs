@@ -1,14 +1,14 @@
-//! The integration tests, one binary.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "tests say what they skip, and may panic"
-)]
+//! The integration tests, in one binary so that they link once.
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a test may stop and may explain")]
 
 mod conformance;
+mod documents;
 mod engine;
+mod failures;
 mod fixtures;
 mod properties;
+mod requirements;
+mod rooms;
 #[path = "../support/mod.rs"]
 mod support;
+mod tree;

@@ -234,7 +234,7 @@ impl Packer<'_, '_> {
     /// Records the Claim and moves the scratch view on. `native` is the reservation count before this Claim.
     fn record(&mut self, winner: Winner, claim_id: ClaimId, group: usize, native: u32) -> Result<(), Fault> {
         let handle = Handle::new(format!("h{}", self.groups[group].claims.len() + 1))?;
-        let prior = |pass: Option<Ticks>| pass.unwrap_or_else(|| Ticks::ZERO);
+        let prior = |pass: Option<Ticks>| pass.unwrap_or(Ticks::ZERO);
         let clocks = &self.planner.clocks;
         let class_pass_prior = prior(clocks.classes.pass(winner.class as u16));
         let key_pass_prior = prior(clocks.keys[winner.class].as_ref().and_then(|keys| keys.pass(winner.account)));

@@ -250,8 +250,8 @@ fn nobody_eligible() {
     assert!((0..3).all(|member| !clock.is_active(member)));
 }
 
-/// S-104 to S-107, S-110: twelve thousand weighted selections, with members that join, leave and return, equal a model
-/// that counts in fractions; machine words, big integers and previews always agree.
+/// S-104, S-105, S-106, S-107, S-110: twelve thousand weighted selections, with members that join, leave and return,
+/// equal a model that counts in fractions; machine words, big integers and previews always agree.
 #[test]
 fn weighted_selections_equal_the_model() {
     let mut dice = Dice(0x5EED_0001);

@@ -1,0 +1,131 @@
+//! Cold replay against `serde_json` over the same file, one selection, and the process start.
+//!
+//! Prints ratios against a yardstick of the same run; `docs/BENCHMARKS.md` keeps the figures.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs, reason = "a bench reports by printing and may panic")]
+
+#[path = "support/generator.rs"]
+mod generator;
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use generator::{Generator, Shape, ledger};
+use wq_action::engine::replay;
+use wq_action::engine::schedule::select;
+use wq_action::protocol::At;
+use wq_action::protocol::json::Scanner;
+use wq_action::protocol::ledger_text::LedgerText;
+
+/// Best of several runs: the one least disturbed.
+fn best(runs: usize, mut measured: impl FnMut()) -> Duration {
+    (0..runs)
+        .map(|_| {
+            let start = Instant::now();
+            measured();
+            start.elapsed()
+        })
+        .min()
+        .unwrap()
+}
+
+fn yardstick(text: &str) {
+    for line in text.lines() {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        black_box(&value);
+    }
+}
+
+fn cold(text: &str) {
+    let ledger = LedgerText::new(text.as_bytes().to_vec()).unwrap();
+    black_box(replay(&ledger, &mut Scanner::new("github.com")).unwrap());
+}
+
+/// Peak resident memory of this process in bytes, as Linux counts it.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or("VmHWM: 0 kB");
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+/// Replays a file in a process of its own, so that its peak is its own.
+fn peak_of_replay(path: &std::path::Path) -> u64 {
+    let output =
+        std::process::Command::new(std::env::current_exe().unwrap()).arg("--peak-of").arg(path).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+}
+
+fn replays() {
+    println!("cold replay           file MiB  commits  replay ms  serde_json ms  ratio  peak/file");
+    let directory = tempfile::tempdir().unwrap();
+    for mib in [1, 16, 64] {
+        let text = ledger(Shape::default(), (mib << 20) - (1 << 16));
+        let runs = if mib > 16 { 3 } else { 7 };
+        let ours = best(runs, || cold(&text));
+        let theirs = best(runs, || yardstick(&text));
+        let path = directory.path().join(format!("{mib}.jsonl"));
+        std::fs::write(&path, &text).unwrap();
+        let peak = peak_of_replay(&path);
+        println!(
+            "cold replay           {:8.1}  {:7}  {:9.1}  {:13.1}  {:5.2}  {:9.2}",
+            text.len() as f64 / f64::from(1 << 20),
+            text.lines().count(),
+            ours.as_secs_f64() * 1e3,
+            theirs.as_secs_f64() * 1e3,
+            ours.as_secs_f64() / theirs.as_secs_f64(),
+            peak as f64 / text.len() as f64
+        );
+    }
+}
+
+fn selection() {
+    let shape = Shape { keys: 1023, nodes: 64, payload: 20, batch: 1, controls: 0 };
+    let mut generator = Generator::new(shape);
+    while generator.state().stats().counts.available < 4096 {
+        generator.submit(false);
+    }
+    let state = generator.state();
+    let at = At::new(1_800_000_000_000).unwrap();
+    let rounds = 200;
+    let took = best(10, || {
+        for _ in 0..rounds {
+            black_box(select(black_box(state), "default", at).unwrap());
+        }
+    });
+    let each = took / rounds;
+    println!(
+        "one selection among {} available Work under {} keys: {:.1} us (bound 50 us)",
+        state.stats().counts.available,
+        1024,
+        each.as_secs_f64() * 1e6
+    );
+}
+
+fn process_start() {
+    let binary = env!("CARGO_BIN_EXE_wq");
+    let took = best(20, || {
+        black_box(std::process::Command::new(binary).arg("--version").output().unwrap());
+    });
+    let floor = best(20, || {
+        black_box(std::process::Command::new("/bin/true").output().unwrap());
+    });
+    println!(
+        "process start (wq --version): {:.1} ms, {:.1}x of /bin/true (bound 10 ms)",
+        took.as_secs_f64() * 1e3,
+        took.as_secs_f64() / floor.as_secs_f64()
+    );
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let Some(position) = arguments.iter().position(|argument| argument == "--peak-of") {
+        let bytes = std::fs::read(&arguments[position + 1]).unwrap();
+        let ledger = LedgerText::new(bytes).unwrap();
+        black_box(replay(&ledger, &mut Scanner::new("github.com")).unwrap());
+        println!("{}", peak());
+        return;
+    }
+    replays();
+    selection();
+    process_start();
+}

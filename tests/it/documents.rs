@@ -1,0 +1,73 @@
+//! What the documentation says, and what it must never promise.
+
+use std::fs;
+
+use crate::tree;
+
+fn read(name: &str) -> String {
+    // Lines wrap anywhere, so phrases are looked for in running text.
+    fs::read_to_string(tree::root().join(name)).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The document of non-guarantees disclaims each of them, and the front page leads to it.
+///
+/// S-585, S-586, S-587, S-588, S-589, S-590, S-591, S-592, S-593, S-594, S-600, S-601, S-602, S-607: each has its
+/// sentence under "What it does not promise".
+#[test]
+fn nothing_is_promised_that_is_not_kept() {
+    let text = read("docs/NON-GUARANTEES.md");
+    for (id, phrase) in [
+        ("S-585", "No fairness across repositories, queues or pools"),
+        ("S-586", "No first-come-first-served by the wall clock"),
+        ("S-587", "Equal turns are not equal runner time, tokens, cost, completions or usefulness"),
+        ("S-588", "No preemption"),
+        ("S-589", "No order of completion and no deadline"),
+        ("S-590", "No exactly-once execution, launch or outside effect"),
+        ("S-591", "No hard maximum wait"),
+        ("S-592", "No automatic recovery from what cannot be known"),
+        ("S-593", "No ledger that grows for ever"),
+        ("S-594", "No protection from a compromised publisher or administrator"),
+        ("S-600", "Not every idle slot is filled"),
+        ("S-601", "No backfilling, usage accounting, critical-path ordering, dominant-resource fairness or preemption"),
+        ("S-602", "The suggested weights are neither optimal nor a service level"),
+        ("S-607", "Fairness means grants among eligible keys of one pool"),
+    ] {
+        assert!(text.contains(phrase), "docs/NON-GUARANTEES.md does not disclaim {id}: {phrase}");
+    }
+    assert!(read("README.md").contains("docs/NON-GUARANTEES.md"), "the README does not lead to the non-guarantees");
+}
+
+/// S-649: every diagram of the documentation is a Mermaid block, and none of them is a state machine of its own.
+#[test]
+fn diagrams_are_mermaid() {
+    let mut documents = tree::files("docs", "md");
+    documents.push(("README.md".to_owned(), fs::read_to_string(tree::root().join("README.md")).unwrap()));
+    let mut diagrams = 0;
+    for (path, text) in documents {
+        let mut inside = false;
+        for (index, line) in text.lines().enumerate() {
+            let place = format!("{path}:{}", index + 1);
+            if let Some(language) = line.trim_start().strip_prefix("```") {
+                inside = !inside;
+                diagrams += usize::from(language == "mermaid");
+                assert!(!inside || !language.is_empty(), "{place}: a block without a language");
+            }
+            assert!(!line.contains("stateDiagram"), "{place}: states belong to the protocol, not to a picture");
+            let drawn = line.chars().any(|c| ('\u{2500}'..='\u{257f}').contains(&c));
+            assert!(!drawn, "{place}: a diagram that is not Mermaid");
+        }
+        assert!(!inside, "{path}: a block that is not closed");
+    }
+    assert!(diagrams > 0, "no diagram was found");
+}
+
+/// The commands that `.ci/run` takes from the front page are there, once each.
+#[test]
+fn the_front_page_has_the_commands_that_ci_runs() {
+    let text = fs::read_to_string(tree::root().join("README.md")).unwrap();
+    let mut lines = text.lines().skip_while(|line| *line != "<!-- ci: test -->").skip(1);
+    assert!(lines.next().is_some_and(|line| line.starts_with("```")), "no block follows the marker `ci: test`");
+    assert!(lines.next().is_some_and(|line| line.starts_with("cargo ")), "the block begins with a cargo command");
+    assert_eq!(text.matches("<!-- ci: test -->").count(), 1);
+    assert!(text.matches("<!-- ci: demo -->").count() <= 1);
+}
