@@ -42,6 +42,14 @@ pub struct WorkView {
 }
 
 impl Projection {
+    /// The next selection of a pool, by the same function that grants.
+    ///
+    /// # Errors
+    /// `policy_missing` without a Policy, `policy_invalid` for a pool that is not installed.
+    pub fn explain_pool(&self, pool: &str, at: At) -> Result<SelectionView, Fault> {
+        select(self, pool, at).map(|selection| SelectionView::of(self, &selection))
+    }
+
     /// Explains one Work.
     ///
     /// # Errors

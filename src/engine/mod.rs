@@ -21,3 +21,6 @@ pub use explain::{WorkExplanation, WorkView};
 pub use generate::{Decision, Generated};
 pub use replay::replay;
 pub use state::Projection;
+
+#[cfg(test)]
+mod tests;

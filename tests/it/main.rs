@@ -4,6 +4,7 @@
 mod bad_input;
 mod conformance;
 mod documents;
+mod engine;
 mod failures;
 mod fixtures;
 mod properties;

@@ -24,6 +24,8 @@ pub(crate) struct CorpusCase {
 /// One ledger of the corpus that must be refused.
 pub(crate) struct InvalidCase {
     pub(crate) name: String,
+    /// What was changed, in words.
+    pub(crate) mutation: String,
     /// `codec`, `shape`, `chain` or `replay`.
     pub(crate) stage: String,
     /// Line at fault, from 1.
@@ -104,6 +106,7 @@ fn invalid(case: &Value, bases: &mut HashMap<String, CorpusCase>) -> InvalidCase
     });
     InvalidCase {
         name: text("name"),
+        mutation: case["mutation"].as_str().unwrap_or_default().to_owned(),
         stage: text("stage"),
         line: case["line"].as_u64().map(|line| line as usize),
         code: text("code"),

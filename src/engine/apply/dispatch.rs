@@ -127,11 +127,7 @@ impl Projection {
     }
 
     fn check_reject(&self, dispatch: &DispatchState, step: &Dispatch, context: &Context<'_>) -> Result<(), Fault> {
-        ensure!(
-            dispatch.phase != DispatchPhase::Moved(DispatchStep::Bound),
-            DispatchInvalid,
-            "a bound dispatch cannot be rejected"
-        );
+        // Evidence of no launch never fits a dispatch that has a run, so a bound one is refused below.
         let (Some(evidence), None, None) = (&step.evidence, &step.run, &step.sender) else {
             return Err(Fault::new(Code::EvidenceInvalid, "a rejection carries evidence alone"));
         };

@@ -162,7 +162,7 @@ impl Packer<'_, '_> {
             .registry
             .execution_profile(policy, &work.work, work.admission_contract.as_ref())
             .map_err(|_| Fault::new(Code::Internal, "a selected Work has no ready route"))?;
-        let most = self.inputs.parameters.max_bytes.get() as u64;
+        let most = policy.limits.assignment_bytes.min(self.inputs.parameters.max_bytes.get() as u64);
         let claim_id = ClaimId::new(format!("c_{}_{}", self.seed, self.claims.len() + 1))?;
         let references = self.planner.projection.reference_bytes(work);
         let member_bytes = |handle: &str| {

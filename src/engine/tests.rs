@@ -1,0 +1,175 @@
+//! Every index of the projection, counted again from the states alone after every commit of the corpus.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use super::state::{Counts, Ownership, Projection, WorkIx};
+use crate::protocol::json::Scanner;
+use crate::protocol::ledger_text::LedgerText;
+use crate::protocol::resource::Edge;
+
+#[allow(dead_code, reason = "the integration tests use the rest")]
+#[path = "../../tests/support/corpus.rs"]
+mod corpus;
+
+/// Compares what is kept with what is counted; both sides in words.
+fn recount(state: &Projection) {
+    let Some(installed) = state.installed() else { return assert!(state.works.is_empty()) };
+    let mut counts = Counts::default();
+    for work in &state.works {
+        *match work.ownership {
+            Ownership::Available => &mut counts.available,
+            Ownership::Claimed(_) => &mut counts.claimed,
+            Ownership::Completed { .. } => &mut counts.completed,
+            Ownership::Cancelled { .. } => &mut counts.cancelled,
+        } += 1;
+    }
+    assert_eq!(state.counts, counts);
+    assert_eq!(state.active_works as usize, state.works.iter().filter(|work| work.is_active()).count());
+    assert_eq!(state.unreleased as usize, state.dispatches.iter().filter(|dispatch| !dispatch.released).count());
+    let names: Vec<&str> = state.pools.iter().map(|pool| pool.name.as_str()).collect();
+    assert_eq!(names, installed.policy.pools.keys().map(|name| name.as_str()).collect::<Vec<_>>());
+    recount_pools(state);
+    recount_edges(state);
+    recount_graphs(state);
+    recount_ids(state);
+}
+
+fn recount_pools(state: &Projection) {
+    let policy = &state.installed().unwrap().policy;
+    for pool in &state.pools {
+        let mine = || state.works.iter().filter(|work| work.work.pool == pool.name);
+        let mut open: HashMap<u16, u32> = HashMap::new();
+        for claim in state.claims.iter().filter(|claim| claim.status.is_open()) {
+            let work = state.work_of(claim);
+            if work.work.pool == pool.name {
+                *open.entry(work.account).or_default() += 1;
+            }
+        }
+        assert_eq!(pool.open, open.values().sum::<u32>());
+        assert_eq!(pool.open_by_account, open);
+        let held = state.dispatches.iter().filter(|one| !one.released && one.assignment.pool == pool.name);
+        assert_eq!(pool.native as usize, held.count());
+        assert_eq!(pool.available as usize, mine().filter(|work| work.state() == "available").count());
+        assert_eq!(pool.active as usize, mine().filter(|work| work.is_active()).count());
+        let most = policy.pools[&pool.name].retry.max_attempts.get();
+        let mut ready: BTreeMap<(usize, u16), Vec<(WorkIx, i64, bool)>> = BTreeMap::new();
+        for (index, work) in state.works.iter().enumerate() {
+            let verified = work.work.depends_on.iter().all(|edge| match edge {
+                Edge::Work(id) => state.work(id.as_str()).unwrap().verified().is_some(),
+                Edge::Gate(_) => true,
+            });
+            let waits = work.state() == "available" && i64::from(work.attempts) < most;
+            if work.work.pool == pool.name && waits && verified {
+                let class = work.scheduling_priority().get() as usize - 1;
+                let account = policy.account(work.work.fairness_key.as_str()).unwrap() as u16;
+                let gated = work.work.depends_on.iter().any(|edge| matches!(edge, Edge::Gate(_)));
+                let entry = (WorkIx(index as u32), work.retry_not_before.get(), gated);
+                ready.entry((class, account)).or_default().push(entry);
+            }
+        }
+        let mut kept: BTreeMap<(usize, u16), Vec<(WorkIx, i64, bool)>> = BTreeMap::new();
+        for (class, accounts) in pool.ready.iter().enumerate() {
+            for (account, works) in accounts {
+                let entries = works.iter().map(|(ix, hint)| (*ix, hint.retry_not_before.get(), hint.gated));
+                kept.insert((class, *account), entries.collect());
+            }
+        }
+        assert_eq!(kept, ready);
+    }
+}
+
+fn recount_edges(state: &Projection) {
+    let mut successors: Vec<Vec<WorkIx>> = vec![Vec::new(); state.works.len()];
+    for (index, work) in state.works.iter().enumerate() {
+        let named: Vec<WorkIx> = work
+            .work
+            .depends_on
+            .iter()
+            .filter_map(|edge| match edge {
+                Edge::Work(id) => Some(state.work_ids[id]),
+                Edge::Gate(_) => None,
+            })
+            .collect();
+        assert_eq!(work.predecessors, named);
+        let unverified = named.iter().filter(|ix| state.work_at(**ix).verified().is_none()).count();
+        assert_eq!(work.unverified as usize, unverified);
+        for predecessor in named {
+            successors[predecessor.0 as usize].push(WorkIx(index as u32));
+        }
+    }
+    for (work, successors) in state.works.iter().zip(successors) {
+        assert_eq!(work.successors, successors);
+    }
+    assert!(state.works.windows(2).all(|pair| pair[0].position < pair[1].position), "indexes are the FIFO order");
+}
+
+fn recount_graphs(state: &Projection) {
+    let mut graphs: HashMap<&str, (u64, HashSet<&str>)> = HashMap::new();
+    for work in &state.works {
+        let (works, gates) = graphs.entry(work.work.graph_id.as_str()).or_default();
+        *works += 1;
+        for edge in &work.work.depends_on {
+            if let Edge::Gate(gate) = edge {
+                gates.insert(gate.key.text().as_str());
+            }
+        }
+        assert_eq!(state.graphs[work.work.graph_id.text()].pool, work.work.pool);
+    }
+    let vertices: u64 = graphs.values().map(|(works, gates)| works + gates.len() as u64).sum();
+    assert_eq!(state.stats().nodes, vertices);
+    assert_eq!(state.graphs.len(), graphs.len());
+}
+
+fn recount_ids(state: &Projection) {
+    for (index, work) in state.works.iter().enumerate() {
+        assert_eq!(state.work_ids[&work.work.work_id].0 as usize, index);
+        if let Some(owner) = work.owner() {
+            assert_eq!(state.claim_at(owner).claim.work_id, work.work.work_id);
+        }
+    }
+    for (index, claim) in state.claims.iter().enumerate() {
+        assert_eq!(state.claim_ids[&claim.claim.claim_id].0 as usize, index);
+        assert_eq!(state.dispatch_of(claim).assignment.dispatch_id, claim.claim.dispatch_id);
+        assert!(!claim.status.is_open() || state.work_of(claim).owner().unwrap().0 as usize == index);
+    }
+    for (index, dispatch) in state.dispatches.iter().enumerate() {
+        assert_eq!(state.dispatch_ids[&dispatch.assignment.dispatch_id].0 as usize, index);
+        let members: Vec<&str> =
+            dispatch.members.iter().map(|ix| state.claim_at(*ix).claim.claim_id.as_str()).collect();
+        assert_eq!(members, dispatch.assignment.claims.iter().map(|one| one.claim_id.as_str()).collect::<Vec<_>>());
+        if let Some(run) = &dispatch.run {
+            assert_eq!(state.runs[&run.run_id].0 as usize, index);
+        }
+    }
+    assert_eq!(state.runs.len(), state.dispatches.iter().filter(|dispatch| dispatch.run.is_some()).count());
+    let mut next_claim = 0;
+    for (index, accepted) in state.requests.iter().enumerate() {
+        assert_eq!(state.request_ids[&accepted.request_id] as usize, index);
+        assert_eq!(accepted.claims.0, next_claim);
+        next_claim = accepted.claims.1;
+    }
+    assert_eq!(next_claim as usize, state.claims.len());
+    let commits: BTreeSet<&str> = state.requests.iter().map(|accepted| accepted.commit_id.as_str()).collect();
+    assert_eq!(commits, state.commit_ids.iter().map(|id| id.as_str()).collect());
+    let bytes: u64 = state.requests.iter().map(|accepted| accepted.source.len() as u64 + 1).sum();
+    assert_eq!(state.ledger_bytes, bytes);
+}
+
+/// S-048: an index is what a count over all states gives, at every prefix of every ledger.
+#[test]
+fn every_index_equals_its_recount() {
+    let mut prefixes = 0;
+    for case in corpus::load_corpus() {
+        let mut scanner = Scanner::new(case.expect["host"].as_str().unwrap());
+        let text = LedgerText::new(case.text.clone()).unwrap();
+        let mut state = Projection::empty();
+        for commit in text.commits(&mut scanner).unwrap() {
+            // The integration tests judge refusals; here a ledger ends at the first unsupported operation.
+            let Ok(next) = state.apply(commit) else { break };
+            recount(&next);
+            state = next;
+            prefixes += 1;
+        }
+    }
+    println!("{prefixes} prefixes recounted");
+}
