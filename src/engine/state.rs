@@ -17,7 +17,7 @@ use crate::protocol::request::{Parameters, RequestKind};
 use crate::protocol::resource::GateKey;
 use crate::protocol::work::Work;
 use crate::protocol::{
-    At, ClaimId, CommitId, Decimal, Digest, DispatchId, Epoch, Generation, ObservationId, Opaque, PoolName, Priority,
+    At, ClaimId, CommitId, Decimal, Digest, DispatchId, Epoch, Generation, Measured, ObservationId, Opaque, PoolName, Priority,
     Reason, Repository, RequestId, Text, WorkId,
 };
 
@@ -366,8 +366,8 @@ pub struct Projection {
     /// Run ids ever bound, and to which dispatch.
     pub(crate) runs: HashMap<Decimal, DispatchIx>,
     pub(crate) registry: Registry,
-    pub(crate) observations: HashMap<GateKey, Arc<Observation>>,
-    pub(crate) observation_ids: HashMap<ObservationId, Arc<Observation>>,
+    pub(crate) observations: HashMap<GateKey, Arc<Measured<Observation>>>,
+    pub(crate) observation_ids: HashMap<ObservationId, Arc<Measured<Observation>>>,
     pub(crate) observation_writes: BTreeMap<GateKey, u64>,
     pub(crate) requests: Vec<Accepted>,
     pub(crate) request_ids: HashMap<RequestId, u32>,

@@ -1,4 +1,7 @@
 //! What several test modules share.
 
 pub(crate) mod corpus;
+pub(crate) mod git;
+pub(crate) mod http_git;
 pub(crate) mod ledger;
+pub(crate) mod queue;
