@@ -4,3 +4,4 @@ mod corpus_replay;
 mod invalid;
 mod naive;
 mod planner;
+mod vectors;
