@@ -118,6 +118,12 @@ fn process_start() {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
+    if let Some(position) = arguments.iter().position(|argument| argument == "--generate") {
+        // For anyone who wants the file itself: `cargo bench --bench replay -- --generate MIB > ledger.jsonl`.
+        let mib: usize = arguments[position + 1].parse().unwrap();
+        print!("{}", ledger(Shape::default(), mib << 20));
+        return;
+    }
     if let Some(position) = arguments.iter().position(|argument| argument == "--peak-of") {
         let bytes = std::fs::read(&arguments[position + 1]).unwrap();
         let ledger = LedgerText::new(bytes).unwrap();

@@ -226,7 +226,8 @@ impl Projection {
 fn is_genesis(commit: &Commit) -> bool {
     match (commit.request.kind, commit.operations.as_slice()) {
         (RequestKind::Submit, [Operation::Policy(_), nodes @ ..]) => {
-            matches!(commit.actor.role, Role::Producer | Role::Dispatcher)
+            commit.request.parameters == Parameters::Nodes
+                && matches!(commit.actor.role, Role::Producer | Role::Dispatcher)
                 && !nodes.is_empty()
                 && nodes.iter().all(|node| matches!(node, Operation::Work(_)))
         }

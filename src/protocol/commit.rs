@@ -134,7 +134,7 @@ impl Commit {
     }
 
     fn decode(document: &Document<'_>) -> Result<Self, Fault> {
-        const NAMES: &[(&str, bool)] = &[
+        const NAMES: &[(&str, bool); 9] = &[
             ("version", true),
             ("id", true),
             ("previous", true),

@@ -371,7 +371,7 @@ pub struct Deployment {
 
 impl Wire for Deployment {
     fn read(node: Node<'_>, _code: Code) -> Result<Self, Fault> {
-        const NAMES: &[(&str, bool)] = &[
+        const NAMES: &[(&str, bool); 9] = &[
             ("kind", true),
             ("pool", true),
             ("worker_profile", true),

@@ -13,7 +13,7 @@ use super::limits::{
     MAX_ACCOUNTING_KEYS, MAX_ALLOWED_REPOSITORIES, MAX_POOLS, MAX_PRODUCERS, MAX_PROFILES, MAX_PROJECTORS, MAX_WEIGHT,
 };
 use super::resource::{Resource, ResourceKind};
-use super::wire::{Slots, Wire, closed, list, record, words};
+use super::wire::{Wire, closed, list, record, words};
 use super::{Code, Fault};
 
 words! {
@@ -240,7 +240,7 @@ impl Limits {
     }
 }
 
-fn slot<'a>(slots: &Slots<'a>, index: usize) -> Result<Node<'a>, Fault> {
+fn slot<'a>(slots: &[Option<Node<'a>>], index: usize) -> Result<Node<'a>, Fault> {
     slots[index].ok_or_else(|| Fault::new(Code::LedgerInvalid, "an object lacks a required member"))
 }
 
@@ -270,7 +270,7 @@ fn is_lock_path(path: &str) -> bool {
 impl WorkerProfile {
     /// Reads a profile, under an AW Policy if `aw`.
     pub(crate) fn read(node: Node<'_>, aw: bool) -> Result<Self, Fault> {
-        const NAMES: &[(&str, bool)] = &[
+        const NAMES: &[(&str, bool); 9] = &[
             ("workflow", true),
             ("ref", true),
             ("trust_domain", true),
@@ -333,7 +333,7 @@ impl WorkerProfile {
 
 impl Pool {
     fn read(node: Node<'_>, aw: bool, operations: Option<i64>) -> Result<Self, Fault> {
-        const NAMES: &[(&str, bool)] = &[
+        const NAMES: &[(&str, bool); 9] = &[
             ("default_profile", true),
             ("profiles", true),
             ("logical_limit", true),
@@ -385,7 +385,7 @@ impl Pool {
 
 impl ProjectorRule {
     fn read(node: Node<'_>, pools: Object<'_>) -> Result<Self, Fault> {
-        const NAMES: &[(&str, bool)] = &[
+        const NAMES: &[(&str, bool); 7] = &[
             ("principal", true),
             ("workflow", true),
             ("ref", true),
@@ -509,7 +509,7 @@ impl Policy {
 
 impl Wire for Policy {
     fn read(node: Node<'_>, _code: Code) -> Result<Self, Fault> {
-        const NAMES: &[(&str, bool)] = &[
+        const NAMES: &[(&str, bool); 8] = &[
             ("mode", true),
             ("class_weights", true),
             ("accounting_weights", true),

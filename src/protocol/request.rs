@@ -56,7 +56,7 @@ pub struct DispatchParameters {
 
 impl Wire for DispatchParameters {
     fn read(node: Node<'_>, _code: Code) -> Result<Self, Fault> {
-        const NAMES: &[(&str, bool)] = &[
+        const NAMES: &[(&str, bool); 5] = &[
             ("pool", true),
             ("max_claims", true),
             ("max_dispatches", true),

@@ -42,7 +42,7 @@ pub struct Resource {
 
 impl Resource {
     pub(crate) fn read_closed(node: Node<'_>, closed_code: Code) -> Result<Self, Fault> {
-        const NAMES: &[(&str, bool)] = &[
+        const NAMES: &[(&str, bool); 6] = &[
             ("kind", true),
             ("host", true),
             ("repository", true),

@@ -23,16 +23,15 @@ pub trait Wire: Sized {
     }
 }
 
-/// Most members of any closed object.
-pub(crate) const MAX_MEMBERS: usize = 24;
-
-/// The values of a closed object's members in the order of its declaration.
-pub(crate) type Slots<'a> = [Option<Node<'a>>; MAX_MEMBERS];
-
-/// Checks that an object has every required member and no undeclared one (engine.md 1.5).
-pub(crate) fn closed<'a>(node: Node<'a>, names: &[(&str, bool)], code: Code) -> Result<Slots<'a>, Fault> {
+/// Checks that an object has every required member and no undeclared one (engine.md 1.5). Yields the values in the
+/// order of the declaration.
+pub(crate) fn closed<'a, const N: usize>(
+    node: Node<'a>,
+    names: &[(&str, bool); N],
+    code: Code,
+) -> Result<[Option<Node<'a>>; N], Fault> {
     let object = node.object().ok_or_else(|| node.fault(code, "an object was expected"))?;
-    let mut slots: Slots<'a> = [None; MAX_MEMBERS];
+    let mut slots = [None; N];
     for (key, value) in object.members() {
         let slot = key.plain().and_then(|key| names.iter().position(|(name, _)| *name == key));
         match slot {
@@ -100,11 +99,11 @@ macro_rules! record {
             fn read(node: $crate::protocol::json::Node<'_>, code: $crate::protocol::Code)
                 -> Result<Self, $crate::protocol::Fault>
             {
-                const NAMES: &[(&str, bool)] = &[
+                let names = &[
                     $( ($key, record!(@required [$($($modifier)*)?])), )*
-                    $( ("kind", { let _: &str = $kind; true }), )?
+                    $( ("kind", record!(@true $kind)), )?
                 ];
-                let slots = $crate::protocol::wire::closed(node, NAMES, $crate::protocol::Code::$closed)?;
+                let slots = $crate::protocol::wire::closed(node, names, $crate::protocol::Code::$closed)?;
                 let mut next = slots.iter();
                 $(
                     let slot = next.next().copied().flatten();
@@ -132,6 +131,7 @@ macro_rules! record {
     };
     (@type [optional $($rest:ident)*] $type:ty) => { Option<$type> };
     (@type [$($rest:ident)*] $type:ty) => { $type };
+    (@true $kind:literal) => { true };
     (@required [optional $($rest:ident)*]) => { false };
     (@required [$($rest:ident)*]) => { true };
     (@code) => { $crate::protocol::Code::LedgerInvalid };

@@ -96,7 +96,7 @@ pub struct Work {
 }
 
 /// Members of a Work operation and whether each is required.
-const NAMES: &[(&str, bool)] = &[
+const NAMES: &[(&str, bool); 17] = &[
     ("kind", true),
     ("work_id", true),
     ("graph_id", true),

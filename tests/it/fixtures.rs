@@ -4,6 +4,8 @@
 
 use serde_json::{Value, json};
 use wq_action::protocol::identity::sha256_hex;
+use wq_action::protocol::json::Scanner;
+use wq_action::protocol::ledger_text::LedgerText;
 use wq_action::protocol::operation::OperationKind;
 use wq_action::protocol::request::RequestKind;
 use wq_action::protocol::{RequestId, Wire as _};
@@ -261,7 +263,7 @@ fn check(name: &str, text: &str) {
     }
 }
 
-/// S-025, S-047: the published three-commit ledger comes out of our writer byte for byte, fingerprints included.
+/// S-025: the published three-commit ledger comes out of our writer byte for byte, fingerprints included.
 #[test]
 fn the_three_commit_ledger_is_the_published_one() {
     let text = three_commits();
@@ -301,6 +303,33 @@ fn a_whole_lifecycle_is_read_as_written() {
     check("lifecycle", &lifecycle());
 }
 
+fn replayed(text: &str) -> Result<usize, (&'static str, Option<usize>)> {
+    let text = LedgerText::new(text.as_bytes().to_vec()).unwrap();
+    wq_action::engine::replay(&text, &mut Scanner::new(HOST))
+        .map(|_| text.len())
+        .map_err(|fault| (fault.fault.code().as_str(), fault.line))
+}
+
+/// The two ledgers that are whole histories replay.
+#[test]
+fn whole_histories_replay() {
+    assert_eq!(replayed(&three_commits()), Ok(3));
+    assert_eq!(replayed(&lifecycle()), Ok(7));
+}
+
+/// S-052: a first submission that lists the Policy among its nodes reads, but is no combined genesis.
+#[test]
+fn a_listed_policy_is_no_genesis() {
+    let policy = policy_operation("epoch_one", true);
+    let mut chain = Chain::new("epoch_one");
+    chain.plain("boot", RequestKind::Submit, PRODUCER, 10, &[policy.clone(), work("g", "n", 5, &[])]);
+    assert_eq!(read(chain.text.as_bytes(), HOST).unwrap().len(), 1);
+    assert_eq!(replayed(&chain.text), Err(("policy_missing", Some(1))));
+    let mut chain = Chain::new("epoch_one");
+    chain.plain("boot", RequestKind::Submit, ADMINISTRATOR, 10, &[policy]);
+    assert_eq!(replayed(&chain.text), Err(("policy_missing", Some(1))));
+}
+
 /// S-005: every operation kind has its reader and its writer, and what the one reads the other writes.
 #[test]
 fn every_operation_is_read_as_written() {
@@ -315,7 +344,7 @@ fn every_operation_is_read_as_written() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// S-153: identities derive from what they name (engine.md 11.2).
+/// Identities derive from what they name (engine.md 11.2).
 #[test]
 fn identities_are_the_published_ones() {
     let graph = sha256_hex(&[&canonical(r#"{"b":2,"a":1}"#)]);

@@ -1,12 +1,14 @@
 //! The integration tests, in one binary so that they link once.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a test may stop and may explain")]
 
+mod bad_input;
 mod conformance;
 mod documents;
 mod engine;
 mod failures;
 mod fixtures;
 mod properties;
+mod records;
 mod requirements;
 mod rooms;
 #[path = "../support/mod.rs"]

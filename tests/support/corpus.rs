@@ -24,7 +24,7 @@ pub(crate) struct CorpusCase {
 /// One ledger of the corpus that must be refused.
 pub(crate) struct InvalidCase {
     pub(crate) name: String,
-    /// What was damaged, in words.
+    /// What was changed, in words.
     pub(crate) mutation: String,
     /// `codec`, `shape`, `chain` or `replay`.
     pub(crate) stage: String,
@@ -34,6 +34,7 @@ pub(crate) struct InvalidCase {
     /// Codes that say the same thing better.
     pub(crate) alternatives: Vec<String>,
     /// Tags of the ledger it was made from; empty for a ledger given whole.
+    #[allow(dead_code, reason = "cases of later steps are chosen by feature")]
     pub(crate) features: Vec<String>,
     /// Host that external resources live on.
     pub(crate) host: String,

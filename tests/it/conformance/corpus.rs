@@ -7,6 +7,7 @@ use wq_action::protocol::ledger_text::LedgerText;
 use crate::support::corpus::{load_corpus, load_invalid};
 use crate::support::ledger::read;
 
+/// S-012, S-014: reading and writing keep every byte.
 #[test]
 fn every_line_decodes_and_encodes_to_itself() {
     let mut lines = 0;
@@ -55,11 +56,13 @@ fn check_invalid(file: &str) {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// S-009, S-016, S-018, S-020: exact code and line.
 #[test]
 fn damaged_text_is_refused() {
     check_invalid("codec");
 }
 
+/// S-005, S-042: exact code and line.
 #[test]
 fn damaged_records_are_refused() {
     check_invalid("shape");

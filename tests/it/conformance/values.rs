@@ -24,6 +24,7 @@ fn canonical(input: &str) -> Result<String, &'static str> {
     strict
 }
 
+/// S-008, S-009, S-011, S-013, S-015, S-016, S-018, S-019, S-024.
 #[test]
 fn canonical_texts() {
     let Some(data) = load("canonical.json") else { return };
@@ -61,6 +62,7 @@ fn contain(container: &str, value: Value) -> Value {
     }
 }
 
+/// S-010, S-024: numbers from memory are refused before anything is written.
 #[test]
 fn typed_numbers() {
     let Some(data) = load("canonical-typed.json") else { return };
@@ -74,6 +76,7 @@ fn typed_numbers() {
     }
 }
 
+/// S-022, S-023, S-024: bytes count, not letters.
 #[test]
 fn identities_and_decimals() {
     let Some(data) = load("identity-validation.json") else { return };
@@ -88,6 +91,7 @@ fn identities_and_decimals() {
     }
 }
 
+/// S-024.
 #[test]
 fn reasons() {
     let Some(data) = load("reason-validation.json") else { return };
