@@ -198,7 +198,7 @@ impl Projection {
             "the chain has 1000000 commits"
         );
         let commit = Commit::read(scanner, &Text::from(candidate.encode()))?;
-        ensure!(!self.commit_ids.contains(&commit.id), LedgerInvalid, "the commit id is used already");
+        ensure!(!self.commit_ids.contains_key(&commit.id), LedgerInvalid, "the commit id is used already");
         let next = self.clone().apply(commit.clone())?;
         Ok(Decision::Publish(Box::new(Generated { commit, next, stopped })))
     }

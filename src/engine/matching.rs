@@ -9,7 +9,11 @@ impl Projection {
     /// `cb(evidence) <= evidence_bytes`, which every operation with evidence checks before anything else.
     pub(crate) fn check_evidence_size(&self, evidence: &Measured<Evidence>) -> Result<(), Fault> {
         let installed = self.policy()?;
-        ensure!(evidence.bytes() <= installed.policy.limits.evidence_bytes, ResourceLimit, "the evidence exceeds its limit");
+        ensure!(
+            evidence.bytes() <= installed.policy.limits.evidence_bytes,
+            ResourceLimit,
+            "the evidence exceeds its limit"
+        );
         Ok(())
     }
 

@@ -127,7 +127,7 @@ impl Projection {
         };
         self.request_ids.insert(request.id, self.requests.len() as u32);
         self.requests.push(accepted);
-        ensure!(self.commit_ids.insert(id.clone()), LedgerInvalid, "two commits have one id");
+        ensure!(self.commit_ids.insert(id.clone(), ()), LedgerInvalid, "two commits have one id");
         self.tip = Some(id);
         if budgeted {
             self.check_budget(candidate, carries.admission, carries.optional)?;

@@ -11,6 +11,9 @@ use crate::protocol::resource::Edge;
 #[path = "../../tests/support/corpus.rs"]
 mod corpus;
 
+/// By class and account: Work, retry boundary, and whether it has gates.
+type Frontier = BTreeMap<(usize, u16), Vec<(WorkIx, i64, bool)>>;
+
 /// Compares what is kept with what is counted; both sides in words.
 fn recount(state: &Projection) {
     let Some(installed) = state.installed() else { return assert!(state.works.is_empty()) };
@@ -52,7 +55,7 @@ fn recount_pools(state: &Projection) {
         assert_eq!(pool.available as usize, mine().filter(|work| work.state() == "available").count());
         assert_eq!(pool.active as usize, mine().filter(|work| work.is_active()).count());
         let most = policy.pools[&pool.name].retry.max_attempts.get();
-        let mut ready: BTreeMap<(usize, u16), Vec<(WorkIx, i64, bool)>> = BTreeMap::new();
+        let mut ready: Frontier = Frontier::new();
         for (index, work) in state.works.iter().enumerate() {
             let verified = work.work.depends_on.iter().all(|edge| match edge {
                 Edge::Work(id) => state.work(id.as_str()).unwrap().verified().is_some(),
@@ -67,7 +70,7 @@ fn recount_pools(state: &Projection) {
                 ready.entry((class, account)).or_default().push(entry);
             }
         }
-        let mut kept: BTreeMap<(usize, u16), Vec<(WorkIx, i64, bool)>> = BTreeMap::new();
+        let mut kept: Frontier = Frontier::new();
         for (class, accounts) in pool.ready.iter().enumerate() {
             for (account, works) in accounts {
                 let entries = works.iter().map(|(ix, hint)| (*ix, hint.retry_not_before.get(), hint.gated));
@@ -150,7 +153,7 @@ fn recount_ids(state: &Projection) {
     }
     assert_eq!(next_claim as usize, state.claims.len());
     let commits: BTreeSet<&str> = state.requests.iter().map(|accepted| accepted.commit_id.as_str()).collect();
-    assert_eq!(commits, state.commit_ids.iter().map(|id| id.as_str()).collect());
+    assert_eq!(commits, state.commit_ids.keys().map(|id| id.as_str()).collect());
     let bytes: u64 = state.requests.iter().map(|accepted| accepted.source.len() as u64 + 1).sum();
     assert_eq!(state.ledger_bytes, bytes);
 }

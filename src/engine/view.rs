@@ -79,7 +79,7 @@ impl Projection {
     /// True if the chain holds a commit of this id.
     #[must_use]
     pub fn knows_commit(&self, id: &CommitId) -> bool {
-        self.commit_ids.contains(id)
+        self.commit_ids.contains_key(id)
     }
 
     /// The Claims that an accepted commit granted, in order.

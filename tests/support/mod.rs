@@ -1,5 +1,6 @@
 //! What several test modules share.
 
+pub(crate) mod built;
 pub(crate) mod corpus;
 pub(crate) mod git;
 pub(crate) mod http_git;

@@ -242,3 +242,10 @@ fn predictions_and_explanations_agree() {
     println!("explanations: {} compared, {} behind an unsupported operation", counts[1][0], counts[1][1]);
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+/// The first operation of a ledger that this version refuses, by kind.
+pub(super) fn later_feature_of(case: &CorpusCase) -> Option<String> {
+    let text = LedgerText::new(case.text.clone()).unwrap();
+    let commits = text.commits(&mut Scanner::new(case.expect["host"].as_str().unwrap())).unwrap();
+    commits.iter().find_map(|commit| later_feature(&commit.operations))
+}

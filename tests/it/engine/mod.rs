@@ -4,3 +4,5 @@ mod corpus_replay;
 mod invalid;
 mod naive;
 mod planner;
+mod properties;
+mod vectors;
