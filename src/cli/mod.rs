@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+mod demo;
 mod dispatch_next;
 mod explain;
 mod failure;
@@ -80,6 +81,7 @@ enum Command {
     SubmitWork(submit_work::Args),
     SubmitGraph(submit_graph::Args),
     DispatchNext(dispatch_next::Args),
+    Demo(demo::Args),
 }
 
 impl Command {
@@ -93,6 +95,7 @@ impl Command {
             Self::SubmitWork(args) => submit_work::run(global, args),
             Self::SubmitGraph(args) => submit_graph::run(global, args),
             Self::DispatchNext(args) => dispatch_next::run(global, args),
+            Self::Demo(args) => demo::run(global, args),
         }
     }
 }
