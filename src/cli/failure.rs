@@ -45,7 +45,10 @@ impl Failure {
         if let Some(offset) = fault.offset {
             message.push_str(&format!(" (at byte {offset})"));
         }
-        let next = "Compare the line with the branch's history and restore it there; nothing was changed.";
+        let next = match fault.fault.code() {
+            Code::UnsupportedProtocol => "Use a version of wq that supports it; nothing was changed.",
+            _ => "Compare the line with the branch's history and find out who wrote it; nothing was changed.",
+        };
         Self { code: fault.fault.code(), message: message.into(), next: next.into(), exit: 3 }
     }
 

@@ -12,7 +12,7 @@ use crate::protocol::commit::FrozenRequest;
 use crate::protocol::json::{Members, Value};
 use crate::protocol::policy::Policy;
 use crate::protocol::request::RequestKind;
-use crate::protocol::{Fault, ProfileName, RequestId, Revision};
+use crate::protocol::{At, Fault, ProfileName, RequestId, Revision};
 use crate::report::label;
 
 /// The one worker of a local queue's default Policy, `.github/workflows/worker.lock.yml`. There is no GitHub to ask
@@ -102,14 +102,16 @@ pub(crate) fn submit(global: &Global, nodes: &[Value], policy: Option<&Path>) ->
     let proposal = proposal(&access, policy)?;
     let (id, actor) = (request_id(global)?, actor(&access, Role::Producer)?);
     let mut publisher = access.publisher()?;
+    // One time for all completions: a refusal is final unless the queue itself makes the submission another one.
+    let at = SystemClock.now();
     let mut refused: Option<(String, LedgerError)> = None;
     for _ in 0..RECOMPLETIONS {
-        let text = completed(&mut publisher, nodes, &proposal)?;
-        if let Some((before, error)) = refused
-            && before == text
-        {
-            return Err(error.into());
-        }
+        let text = match (completed(&mut publisher, nodes, &proposal, at), refused.take()) {
+            (Ok(text), Some((before, error))) if before == text => return Err(error.into()),
+            (Ok(text), _) => text,
+            (Err(_), Some((_, error))) => return Err(error.into()),
+            (Err(failure), None) => return Err(failure),
+        };
         let request = freeze(&id, RequestKind::Submit, &actor, &text)?;
         match publisher.publish_request(&request, Some(&proposal)) {
             Ok(publication) => return Ok(Published { request, publication }),
@@ -124,7 +126,7 @@ pub(crate) fn submit(global: &Global, nodes: &[Value], policy: Option<&Path>) ->
 }
 
 /// The submission's canonical parameters, completed on what the queue holds now.
-fn completed(publisher: &mut Publisher<'_>, nodes: &[Value], proposal: &Policy) -> Result<String, Failure> {
+fn completed(publisher: &mut Publisher<'_>, nodes: &[Value], proposal: &Policy, at: At) -> Result<String, Failure> {
     let queue = publisher.read()?;
     let projection = match &queue {
         Queue::Present(current) => Some(&current.projection),
@@ -132,7 +134,7 @@ fn completed(publisher: &mut Publisher<'_>, nodes: &[Value], proposal: &Policy) 
     };
     let installed = projection.and_then(|projection| projection.installed());
     let policy = installed.map_or(proposal, |installed| &installed.policy);
-    let defaults = Defaults { projection, policy, at: SystemClock.now() };
+    let defaults = Defaults { projection, policy, at };
     parameters(nodes, &defaults).map_err(|fault| Failure::input(&fault, "the submission"))
 }
 

@@ -16,6 +16,7 @@ use crate::protocol::operation::{
 };
 use crate::protocol::policy::later;
 use crate::protocol::request::{FinishParameters, Outcome, RequestKind};
+use crate::protocol::wire::Measured;
 use crate::protocol::{At, Code, Decimal, DispatchId, Handle, Identity, Opaque, Reason, RequestId, Wire as _};
 
 /// Publishes for simulated runs, one request after another.
@@ -108,7 +109,7 @@ impl<'a> Simulation<'a> {
         let mut step = step(dispatch, DispatchStep::Bound);
         let mut evidence = self.evidence(dispatch, EvidenceKind::Reconciliation, EvidenceSource::TrustedActivation)?;
         (evidence.run_id, evidence.run_attempt) = (Some(run.run_id.clone()), Some(FirstAttempt));
-        (step.run, step.evidence) = (Some(run.clone()), Some(evidence));
+        (step.run, step.evidence) = (Some(run.clone()), Some(Measured::new(evidence)));
         self.operations(RequestKind::Dispatch, &actor, &[Operation::Dispatch(Box::new(step))])?;
         Ok(run)
     }
@@ -152,7 +153,7 @@ impl<'a> Simulation<'a> {
                     work_id: claim.claim.work_id.clone(),
                     claim_id: claim.claim.claim_id.clone(),
                     completion_id: commit_id.clone(),
-                    evidence,
+                    evidence: Measured::new(evidence),
                     descriptor: Descriptor(Opaque::checked(descriptor.encode()?.into())),
                 })));
             }
@@ -177,7 +178,7 @@ impl<'a> Simulation<'a> {
         let mut evidence = self.evidence(dispatch, EvidenceKind::Nonlaunch, EvidenceSource::GithubApi)?;
         evidence.receipt = Some(Identity::new("simulated-nonlaunch")?);
         let mut rejected = step(dispatch, DispatchStep::Rejected);
-        rejected.evidence = Some(evidence.clone());
+        rejected.evidence = Some(Measured::new(evidence.clone()));
         self.operations(RequestKind::Dispatch, &reconciler, &[Operation::Dispatch(Box::new(rejected))])?;
         let projection = self.read()?;
         self.release(&projection, dispatch, evidence, "native_launch_rejected")
@@ -206,7 +207,7 @@ impl<'a> Simulation<'a> {
             }));
         }
         let dispatch_id = dispatch.assignment.dispatch_id.clone();
-        operations.push(Operation::Release(Box::new(Release { dispatch_id, evidence })));
+        operations.push(Operation::Release(Box::new(Release { dispatch_id, evidence: Measured::new(evidence) })));
         let reconciler = self.actor(Role::Reconciler)?;
         self.operations(RequestKind::Release, &reconciler, &operations)
     }
