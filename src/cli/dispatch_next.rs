@@ -14,7 +14,7 @@ use crate::protocol::commit::Commit;
 use crate::protocol::json::Writer;
 use crate::protocol::operation::Operation;
 use crate::protocol::request::{DispatchParameters, Parameters, RequestKind};
-use crate::protocol::{Fault, PoolName, Wire as _};
+use crate::protocol::{Code, Fault, PoolName, Wire as _};
 use crate::report::label;
 
 /// Grant the scheduler's next assignments and reserve their dispatches. No flag can name the Work.
@@ -48,7 +48,7 @@ struct Told<'p> {
 pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
     let access = Access::open(global)?;
     let parameters = DispatchParameters {
-        pool: PoolName::new(args.pool.clone()).map_err(|fault| Failure::input(&fault, "--pool"))?,
+        pool: PoolName::new(args.pool.clone()).map_err(|fault| Failure::flag(&fault, "--pool"))?,
         max_claims: bound(args.max_claims, "--max-claims")?,
         max_dispatches: bound(args.max_dispatches, "--max-dispatches")?,
         max_bytes: bound(args.max_bytes, "--max-bytes")?,
@@ -56,7 +56,12 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
     };
     let actor = actor(&access, Role::Administrator)?;
     let request = freeze(&request_id(global)?, RequestKind::DispatchNext, &actor, &parameters.canonical())?;
-    let publication = access.publisher()?.publish_request(&request, None)?;
+    let publication = access.publisher()?.publish_request(&request, None).map_err(|error| {
+        // Replay names a line; without one it is the request that asks for what is not installed.
+        let asked = error.code() == Code::PolicyInvalid && error.line().is_none();
+        let failure = Failure::from(error);
+        if asked { failure.at_request() } else { failure }
+    })?;
     let published = Published { request, publication };
     let told = told(&published)?;
     Ok(Reply::done(if global.json { json(&published, &told) } else { text(&published, &told) }))
@@ -71,7 +76,7 @@ fn told(published: &Published) -> Result<Told<'_>, Failure> {
         Outcome::PublishedNow { stopped: Some((reason, next)), .. } => (*reason, next.clone()),
         Outcome::Nothing { reason, next } => (*reason, next.clone()),
         _ => {
-            let missing = || Failure::from(Fault::from(crate::protocol::Code::Internal));
+            let missing = || Failure::from(Fault::from(Code::Internal));
             let accepted = projection.request(published.request.id.as_str()).ok_or_else(missing)?;
             decided(projection, accepted)?
         }
@@ -86,7 +91,7 @@ fn decided(projection: &Projection, accepted: &Accepted) -> Result<(&'static str
     let state = projection.prefix(&mut scanner, before)?;
     let commit = Commit::read(&mut scanner, accepted.source.text())?;
     let Parameters::Dispatch(parameters) = &commit.request.parameters else {
-        return Err(Fault::from(crate::protocol::Code::Internal).into());
+        return Err(Fault::from(Code::Internal).into());
     };
     let preceding = commit.operations.iter().filter(|operation| matches!(operation, Operation::Observation(_))).count();
     let inputs = PlanInputs {

@@ -73,7 +73,8 @@ fn pool(loaded: &Loaded, pool: &str, json: bool) -> Result<String, Failure> {
         commit_id: None,
     };
     let prediction = question.ask(&loaded.projection)?;
-    let (plan, selection) = (prediction.plan?, prediction.select?);
+    let refused = |fault| Failure::from(fault).at_request();
+    let (plan, selection) = (prediction.plan.map_err(refused)?, prediction.select.map_err(refused)?);
     if json {
         let mut writer = Writer::new();
         writer.object(|members| {

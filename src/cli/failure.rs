@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use crate::protocol::json::Writer;
 use crate::protocol::ledger_text::LedgerFault;
 use crate::protocol::{Code, Fault};
+use crate::report::plain;
 
 /// A failed command.
 #[derive(Clone, Debug)]
@@ -33,6 +34,16 @@ impl Failure {
         let message = format!("{what}: {}{place}", fault.message());
         let next = "Correct the input and run the command again; nothing was changed.";
         Self { code: fault.code(), message: message.into(), next: next.into(), exit: 2 }
+    }
+
+    /// A flag whose value is out of its range.
+    pub(crate) fn flag(fault: &Fault, name: &'static str) -> Self {
+        Self::usage(format!("{name}: {}", fault.message()), "Run the command with --help to see its bounds.")
+    }
+
+    /// A defect of the request itself on a valid ledger: exit 2, because the ledger is not at fault.
+    pub(crate) fn at_request(self) -> Self {
+        if self.exit == 3 && self.code != Code::LedgerNonextending { Self { exit: 2, ..self } } else { self }
     }
 
     /// A ledger that cannot be read, with the place at fault.
@@ -69,7 +80,8 @@ impl Failure {
 
     /// The sentences for people.
     pub(crate) fn text(&self) -> String {
-        format!("{}: {}\nnext: {}", self.code, self.message, self.next)
+        // A message may name node keys, which are whatever somebody submitted.
+        format!("{}: {}\nnext: {}", self.code, plain(&self.message), self.next)
     }
 }
 
@@ -83,8 +95,13 @@ impl From<Fault> for Failure {
             70 => "Please report this; nothing was written.",
             _ => "Run the command again.",
         };
-        Self::new(fault.code(), fault.message().to_owned(), next)
+        Self::new(fault.code(), sentence(fault.code(), fault.message()), next)
     }
+}
+
+/// The core's message as a sentence: that of a cycle is the cycle alone.
+pub(crate) fn sentence(code: Code, message: &str) -> String {
+    if code == Code::DependencyCycle { format!("the edges form a cycle: {message}") } else { message.to_owned() }
 }
 
 /// Makes a panic end with exit status 70 and one plain sentence, and no text of its own: a panic's message may quote

@@ -65,8 +65,9 @@ pub(crate) fn usage(error: &clap::Error, json: bool) -> u8 {
         let _ = print(&mut std::io::stderr().lock(), &text);
         return Code::UsageInvalid.exit();
     }
-    let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    failure(&Failure::usage(first, "Run the command with --help to see its flags and their bounds."), json)
+    let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+    let message = lines.join(" ").trim_start_matches("error: ").to_owned();
+    failure(&Failure::usage(message, "Run the command with --help to see its flags and their bounds."), json)
 }
 
 /// Prints the help of the whole command line.

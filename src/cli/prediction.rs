@@ -48,7 +48,7 @@ impl Question {
     /// Asks the planner.
     pub(crate) fn ask(&self, projection: &Projection) -> Result<Prediction, Failure> {
         let own = projection.installed().map_or(1, |installed| installed.policy.limits.assignment_bytes as i64);
-        let flag = |fault: Fault, name| Failure::input(&fault, name);
+        let flag = |fault: Fault, name| Failure::flag(&fault, name);
         let worker_profiles = self.worker_profiles.as_ref().map(|names| {
             let mut names = names.clone();
             names.sort_unstable();
@@ -96,7 +96,7 @@ pub(crate) fn bound<const MIN: i64, const MAX: i64>(
     value: i64,
     flag: &'static str,
 ) -> Result<crate::protocol::identity::Within<MIN, MAX>, Failure> {
-    crate::protocol::identity::Within::new(value).map_err(|fault| Failure::input(&fault, flag))
+    crate::protocol::identity::Within::new(value).map_err(|fault| Failure::flag(&fault, flag))
 }
 
 impl Prediction {

@@ -107,9 +107,9 @@ pub(crate) fn submit(global: &Global, nodes: &[Value], policy: Option<&Path>) ->
     let mut refused: Option<(String, LedgerError)> = None;
     for _ in 0..RECOMPLETIONS {
         let text = match (completed(&mut publisher, nodes, &proposal, at), refused.take()) {
-            (Ok(text), Some((before, error))) if before == text => return Err(error.into()),
+            (Ok(text), Some((before, error))) if before == text => return Err(refusal(error)),
             (Ok(text), _) => text,
-            (Err(_), Some((_, error))) => return Err(error.into()),
+            (Err(_), Some((_, error))) => return Err(refusal(error)),
             (Err(failure), None) => return Err(failure),
         };
         let request = freeze(&id, RequestKind::Submit, &actor, &text)?;
@@ -120,9 +120,16 @@ pub(crate) fn submit(global: &Global, nodes: &[Value], policy: Option<&Path>) ->
         }
     }
     Err(match refused {
-        Some((_, error)) => error.into(),
+        Some((_, error)) => refusal(error),
         None => Fault::from(crate::protocol::Code::Internal).into(),
     })
+}
+
+/// A refused submission. The ledger was read before, so what replay would not accept is the submission's.
+fn refusal(error: LedgerError) -> Failure {
+    let asked = error.line().is_none();
+    let failure = Failure::from(error);
+    if asked { failure.at_request() } else { failure }
 }
 
 /// The submission's canonical parameters, completed on what the queue holds now.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::failure::sentence;
 use super::input::{self, Refused};
 use super::{Failure, Global};
 use crate::engine::{Projection, replay};
@@ -130,7 +131,7 @@ impl Access {
         let name = RepositoryName::new(global.repo.as_deref().unwrap_or(LOCAL_REPOSITORY))?;
         let repository = Repository::new(name.as_str()).map_err(Failure::from)?;
         let principal = Decimal::new(global.principal.as_deref().unwrap_or(LOCAL_PRINCIPAL))
-            .map_err(|fault| Failure::input(&fault, "--principal"))?;
+            .map_err(|fault| Failure::flag(&fault, "--principal"))?;
         let Some(remote) = &global.remote else {
             return Err(Failure::usage(
                 "no queue is named",
@@ -175,7 +176,7 @@ pub(crate) fn request_id(global: &Global) -> Result<RequestId, Failure> {
         Some(id) => id.clone(),
         None => SystemEntropy.nonce()?,
     };
-    RequestId::new(id).map_err(|fault| Failure::input(&fault, "--request-id"))
+    RequestId::new(id).map_err(|fault| Failure::flag(&fault, "--request-id"))
 }
 
 /// A failure of the ledger room keeps its code, sentence, action and exit status.
@@ -185,7 +186,7 @@ impl From<LedgerError> for Failure {
         if let Some(line) = error.line() {
             message.push_str(&format!("line {line}: "));
         }
-        message.push_str(error.message());
+        message.push_str(&sentence(error.code(), error.message()));
         if let (Some(offset), true) = (error.offset(), error.line().is_some()) {
             message.push_str(&format!(" (at byte {offset})"));
         }

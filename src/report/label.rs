@@ -9,6 +9,28 @@ use super::redact::redact;
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
+    escape(text, &mut out);
+    out.push('"');
+    out
+}
+
+/// A sentence with the escapes of [`quote`], but without quotes, and with its own quotes and backslashes as they are.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for part in text.split_inclusive(['"', '\\']) {
+        match part.strip_suffix(['"', '\\']) {
+            Some(body) => {
+                escape(body, &mut out);
+                out.push_str(&part[body.len()..]);
+            }
+            None => escape(part, &mut out),
+        }
+    }
+    out
+}
+
+fn escape(text: &str, out: &mut String) {
     for character in text.chars() {
         match character {
             '\u{7}' => out.push_str("\\a"),
@@ -31,8 +53,6 @@ pub fn quote(text: &str) -> String {
             }
         }
     }
-    out.push('"');
-    out
 }
 
 /// A label for a table or a sentence: secrets masked, and quoted unless it is plain visible ASCII.
@@ -53,12 +73,13 @@ pub fn short(text: &str, most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{label, quote, short};
+    use super::{label, plain, quote, short};
 
     #[test]
     fn a_label_is_visible_ascii_whatever_the_ledger_holds() {
         assert_eq!(quote("a\u{1b}[31m\"\\\n\u{7f}"), r#""a\x1b[31m\"\\\n\x7f""#);
         assert_eq!(quote("\u{202e}é\u{1f600}"), r#""\u202e\u00e9\U0001f600""#);
+        assert_eq!(plain("say \"a\u{1b}\u{e9}\" \\ end"), r#"say "a\x1b\u00e9" \ end"#);
         assert_eq!(label("check-01"), "check-01");
         assert_eq!(label(""), "\"\"");
         assert_eq!(label("two words"), "\"two words\"");

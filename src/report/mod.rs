@@ -4,6 +4,6 @@ mod label;
 mod redact;
 mod table;
 
-pub use label::{label, quote, short};
+pub use label::{label, plain, quote, short};
 pub use redact::redact;
 pub use table::{Align, Table};
