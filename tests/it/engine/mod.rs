@@ -3,7 +3,9 @@
 mod admission;
 mod corpus_replay;
 mod fairness;
+mod gates;
 mod invalid;
+mod lifecycle;
 mod naive;
 mod planner;
 mod properties;
