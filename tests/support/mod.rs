@@ -2,4 +2,4 @@
 
 pub(crate) mod corpus;
 pub(crate) mod ledger;
-pub(crate) mod queue;
+pub(crate) mod driver;

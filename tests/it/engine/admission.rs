@@ -5,7 +5,7 @@ use wq_action::protocol::json::Scanner;
 use wq_action::protocol::request::RequestKind;
 
 use crate::support::ledger::{HOST, work_id};
-use crate::support::queue::{DISPATCHER, Grant, Node, PRODUCER, Queue, aw_policy, frozen, issue, nodes};
+use crate::support::driver::{DISPATCHER, Grant, Node, PRODUCER, Queue, aw_policy, frozen, issue, nodes};
 
 fn queue() -> Queue {
     let mut policy = aw_policy();
@@ -84,9 +84,9 @@ fn graphs_are_acyclic_and_closed() {
 fn definitions_never_change() {
     let mut queue = queue();
     let node = Node::new("n").after("root").account("a").priority(2).with("subject", issue(4));
-    queue.submit(PRODUCER, 2000, &[node.clone()]).unwrap();
+    queue.submit(PRODUCER, 2000, std::slice::from_ref(&node)).unwrap();
     let before = queue.state.serialise();
-    assert_eq!(queue.submit(DISPATCHER, 3000, &[node.clone()]).unwrap_err(), "already_submitted");
+    assert_eq!(queue.submit(DISPATCHER, 3000, std::slice::from_ref(&node)).unwrap_err(), "already_submitted");
     let without_edges = node.clone().with("depends_on", json!([]));
     for changed in [
         node.clone().with("payload", json!({"task": "other"})),
@@ -127,17 +127,17 @@ fn children_keep_their_parents_entitlement() {
     let grant = queue.grant(1500, 1, 1).unwrap().remove(0);
     let child = Node::new("child").priority(4).account("a");
     let worker = grant.worker();
-    assert_eq!(queue.submit(&worker, 1600, &[child.clone()]).unwrap_err(), "claim_ineffective");
+    assert_eq!(queue.submit(&worker, 1600, std::slice::from_ref(&child)).unwrap_err(), "claim_ineffective");
     queue.start(&grant, 1700).unwrap();
     queue.bind(&grant, 1701).unwrap();
-    assert_eq!(queue.submit(&worker, 1702, &[child.clone()]).unwrap_err(), "claim_effects_unauthorized");
+    assert_eq!(queue.submit(&worker, 1702, std::slice::from_ref(&child)).unwrap_err(), "claim_effects_unauthorized");
     queue.finish(&grant, "completed", 1703).unwrap();
     for changed in [child.clone().priority(1), child.clone().account(""), child.clone().with("pool", "other")] {
         assert_eq!(queue.submit(&worker, 1704, &[changed]).unwrap_err(), "child_entitlement");
     }
     let unbound = worker.replace(r#","claim_handle":"h1""#, "");
-    assert_eq!(queue.submit(&unbound, 1704, &[child.clone()]).unwrap_err(), "claim_scope_required");
-    queue.submit(&worker, 1705, &[child.clone()]).unwrap();
+    assert_eq!(queue.submit(&unbound, 1704, std::slice::from_ref(&child)).unwrap_err(), "claim_scope_required");
+    queue.submit(&worker, 1705, std::slice::from_ref(&child)).unwrap();
     queue.result(&grant, 1800).unwrap();
     let second = Node::new("second").priority(4).account("a");
     assert_eq!(queue.submit(&worker, 1900, &[second]).unwrap_err(), "claim_effects_unauthorized");
@@ -200,8 +200,8 @@ fn limits_hold_at_their_bound() {
     assert_eq!(limited("operations", 3, &four), "resource_limit");
     // The worst ids take 1 KiB; what is left is the payload's.
     let payload = Node::new("n").with("payload", json!({"t": "x".repeat(2000)}));
-    assert_eq!(limited("assignment_bytes", 4000, &[payload.clone()]), "accepted");
-    assert_eq!(limited("assignment_bytes", 3000, &[payload.clone()]), "assignment_limit");
+    assert_eq!(limited("assignment_bytes", 4000, std::slice::from_ref(&payload)), "accepted");
+    assert_eq!(limited("assignment_bytes", 3000, std::slice::from_ref(&payload)), "assignment_limit");
     // A predecessor's Result is reserved at its largest.
     let heavy = payload.after("root");
     assert_eq!(limited("assignment_bytes", 4000, &[heavy]), "assignment_limit");

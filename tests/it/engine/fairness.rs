@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wq_action::protocol::request::RequestKind;
 
-use crate::support::queue::{
+use crate::support::driver::{
     ADMINISTRATOR, DISPATCHER, Grant, Node, PRODUCER, Queue, RECONCILER, aw_policy, grant_parameters, nodes, seen,
 };
 

@@ -5,7 +5,7 @@ use wq_action::protocol::operation::Observation;
 use wq_action::protocol::request::RequestKind;
 
 use crate::support::ledger::typed;
-use crate::support::queue::{
+use crate::support::driver::{
     ADMINISTRATOR, DISPATCHER, Node, Queue, RECONCILER, aw_policy, frozen, grant_parameters, issue, nodes, seen,
 };
 
@@ -14,7 +14,7 @@ fn gated(condition: &str) -> Queue {
 }
 
 fn observe(queue: &mut Queue, observation: &Value, at: i64) -> Result<(), String> {
-    queue.operate(RequestKind::Observe, RECONCILER, at, &[observation.clone()])
+    queue.operate(RequestKind::Observe, RECONCILER, at, std::slice::from_ref(&observation))
 }
 
 /// The reason against the only Work.
@@ -82,7 +82,8 @@ fn observations_age() {
     renewed.control("credential_generation", &json!("g2"), 2600).unwrap();
     assert_eq!(reason(&renewed, 2600), "observation_stale");
     let unreadable = seen("o2", 5, "closed", 2700, &json!({"state": "unknown", "read_status": "http_500"}));
-    observe(&mut renewed, &unreadable, 2700).unwrap_err();
+    // It says the generation that it was read under.
+    assert_eq!(observe(&mut renewed, &unreadable, 2700).unwrap_err(), "observation_invalid");
     let mut granted = queue.clone();
     let grant = granted.grant(2600, 1, 1).unwrap().remove(0);
     let reopened = seen(
@@ -119,15 +120,8 @@ fn observations_are_bounded() {
     observe(&mut queue, &first, 2001).unwrap();
     let changed = seen("o1", 5, "closed", 1500, &json!({}));
     assert_eq!(observe(&mut queue, &changed, 2001).unwrap_err(), "observation_conflict");
-    let long = seen(
-        "o2",
-        5,
-        "closed",
-        2000,
-        &json!({"read_status": "x".repeat(200), "state": "unknown",
-        "merge_commit": null}),
-    );
-    assert_eq!(observe(&mut queue, &long, 2001).unwrap_err(), "observation_invalid");
+    let merged = seen("o2", 5, "closed", 2000, &json!({"merge_commit": "abc"}));
+    assert_eq!(observe(&mut queue, &merged, 2001).unwrap_err(), "observation_invalid");
     let mut foreign = seen("o2", 5, "closed", 2000, &json!({}));
     foreign["resource"]["repository"] = "foreign/repo".into();
     assert_eq!(observe(&mut queue, &foreign, 2001).unwrap_err(), "dependency_unauthorized");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wq_action::protocol::request::RequestKind;
 
-use crate::support::queue::{ADMINISTRATOR, DISPATCHER, Grant, Node, PRODUCER, Queue, RECONCILER, aw_policy, nodes};
+use crate::support::driver::{ADMINISTRATOR, DISPATCHER, Grant, Node, PRODUCER, Queue, RECONCILER, aw_policy, nodes};
 
 fn granted() -> (Queue, Grant) {
     let mut queue = Queue::open(&aw_policy(), &[Node::new("a"), Node::new("b").after("a")]);
@@ -108,7 +108,7 @@ fn deliveries_settle_once() {
     let settled = queue.document()["works"].clone();
     let last: Value = serde_json::from_str(queue.text.lines().last().unwrap()).unwrap();
     let mut result = last["operations"][0].clone();
-    queue.operate(RequestKind::Result, RECONCILER, 2400, &[result.clone()]).unwrap();
+    queue.operate(RequestKind::Result, RECONCILER, 2400, std::slice::from_ref(&result)).unwrap();
     result["descriptor"] = json!({"done": "otherwise"});
     assert_eq!(queue.operate(RequestKind::Result, RECONCILER, 2401, &[result]).unwrap_err(), "delivery_conflict");
     let exhausted = json!({"attempts": 5});
@@ -128,7 +128,7 @@ fn deliveries_settle_once() {
 fn failures_are_proven() {
     let (mut queue, grant) = bound();
     queue.finish(&grant, "completed", 2200).unwrap();
-    let mut fail = |disposition: &str, more: Value| {
+    let fail = |disposition: &str, more: Value| {
         queue.clone().fail(&grant, 2300, disposition, &more).err().unwrap_or_else(|| "accepted".to_owned())
     };
     assert_eq!(fail("unknown", json!({})), "reconciliation_pending");
@@ -355,7 +355,7 @@ fn a_full_ledger_still_drains() {
         queue.control("admission_paused", &json!(true), 2002).unwrap();
     }
     assert_eq!(queue.grant(2003, 1, 1).unwrap_err(), "ledger_limit");
-    let observation = crate::support::queue::seen("o1", 5, "closed", 2003, &json!({}));
+    let observation = crate::support::driver::seen("o1", 5, "closed", 2003, &json!({}));
     let observed = queue.operate(RequestKind::Observe, RECONCILER, 2003, &[observation]);
     assert_eq!(observed.unwrap_err(), "ledger_limit");
     queue.deliver(&grant, 2100).unwrap();
