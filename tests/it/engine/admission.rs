@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use wq_action::protocol::json::Scanner;
 use wq_action::protocol::request::RequestKind;
 
+use crate::support::built::{DISPATCHER, Grant, Node, PRODUCER, Queue, aw_policy, frozen, issue, nodes};
 use crate::support::ledger::{HOST, work_id};
-use crate::support::driver::{DISPATCHER, Grant, Node, PRODUCER, Queue, aw_policy, frozen, issue, nodes};
 
 fn queue() -> Queue {
     let mut policy = aw_policy();

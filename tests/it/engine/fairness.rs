@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wq_action::protocol::request::RequestKind;
 
-use crate::support::driver::{
+use crate::support::built::{
     ADMINISTRATOR, DISPATCHER, Grant, Node, PRODUCER, Queue, RECONCILER, aw_policy, grant_parameters, nodes, seen,
 };
 

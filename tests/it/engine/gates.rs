@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use wq_action::protocol::operation::Observation;
 use wq_action::protocol::request::RequestKind;
 
-use crate::support::ledger::typed;
-use crate::support::driver::{
+use crate::support::built::{
     ADMINISTRATOR, DISPATCHER, Node, Queue, RECONCILER, aw_policy, frozen, grant_parameters, issue, nodes, seen,
 };
+use crate::support::ledger::typed;
 
 fn gated(condition: &str) -> Queue {
     Queue::open(&aw_policy(), &[Node::new("a").gate(5, condition)])

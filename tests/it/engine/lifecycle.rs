@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wq_action::protocol::request::RequestKind;
 
-use crate::support::driver::{ADMINISTRATOR, DISPATCHER, Grant, Node, PRODUCER, Queue, RECONCILER, aw_policy, nodes};
+use crate::support::built::{ADMINISTRATOR, DISPATCHER, Grant, Node, PRODUCER, Queue, RECONCILER, aw_policy, nodes};
 
 fn granted() -> (Queue, Grant) {
     let mut queue = Queue::open(&aw_policy(), &[Node::new("a"), Node::new("b").after("a")]);
@@ -355,7 +355,7 @@ fn a_full_ledger_still_drains() {
         queue.control("admission_paused", &json!(true), 2002).unwrap();
     }
     assert_eq!(queue.grant(2003, 1, 1).unwrap_err(), "ledger_limit");
-    let observation = crate::support::driver::seen("o1", 5, "closed", 2003, &json!({}));
+    let observation = crate::support::built::seen("o1", 5, "closed", 2003, &json!({}));
     let observed = queue.operate(RequestKind::Observe, RECONCILER, 2003, &[observation]);
     assert_eq!(observed.unwrap_err(), "ledger_limit");
     queue.deliver(&grant, 2100).unwrap();

@@ -11,8 +11,8 @@ use wq_action::protocol::ledger_text::{LedgerFault, LedgerText};
 use wq_action::protocol::request::RequestKind;
 
 use super::corpus_replay::later_feature_of;
+use crate::support::built::{DISPATCHER, Grant, Node, Queue, aw_policy, grant_parameters, nodes, seen};
 use crate::support::corpus::{CorpusCase, load_corpus};
-use crate::support::driver::{DISPATCHER, Grant, Node, Queue, aw_policy, grant_parameters, nodes, seen};
 
 fn projection(bytes: Vec<u8>, host: &str) -> Result<String, LedgerFault> {
     replay(&LedgerText::new(bytes)?, &mut Scanner::new(host)).map(|state| state.serialise())
@@ -139,19 +139,19 @@ fn take(queue: &mut Queue, step: &Step, at: i64, open: &mut Vec<Grant>) {
         }
         Step::CancelWork(node) => {
             let work = Node::new(&format!("n{node}")).id();
-            queue.cancel_work(crate::support::driver::ADMINISTRATOR, &work, at)
+            queue.cancel_work(crate::support::built::ADMINISTRATOR, &work, at)
         }
         Step::Prioritise(node, priority) => {
             let key = format!("n{node}");
             let expected = queue.work(&key)["effective_priority"].as_i64().or(queue.work(&key)["priority"].as_i64());
             let operation = json!({"kind": "WorkPriority", "work_id": Node::new(&key).id(), "priority": priority,
                 "expected_priority": expected.unwrap_or(3), "reason": "test"});
-            let administrator = crate::support::driver::ADMINISTRATOR;
+            let administrator = crate::support::built::ADMINISTRATOR;
             queue.operate(RequestKind::Control, administrator, at, &[operation])
         }
         Step::Observe => {
             let observation = seen(&format!("seen-{at}"), 5, "closed", at, &json!({}));
-            queue.operate(RequestKind::Observe, crate::support::driver::RECONCILER, at, &[observation])
+            queue.operate(RequestKind::Observe, crate::support::built::RECONCILER, at, &[observation])
         }
         Step::Pause(paused) => queue.control("grants_paused", &json!(paused), at),
         _ => Ok(()),
@@ -229,7 +229,7 @@ fn other_pools_do_not_matter() {
         let mut beside = alone.clone();
         let foreign: Vec<Node> =
             (0..others).map(|n| Node::new(&format!("o{n}")).graph("far").with("pool", "other")).collect();
-        beside.submit(crate::support::driver::PRODUCER, 2000, &foreign).unwrap();
+        beside.submit(crate::support::built::PRODUCER, 2000, &foreign).unwrap();
         let (mut open, mut open_beside) = (Vec::new(), Vec::new());
         for (index, step) in steps.iter().enumerate() {
             let at = 10_000 + 20_000 * index as i64;

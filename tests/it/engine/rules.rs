@@ -7,10 +7,10 @@ use wq_action::protocol::ledger_text::LedgerText;
 use wq_action::protocol::request::RequestKind;
 use wq_action::protocol::{Epoch, Opaque};
 
-use crate::support::ledger::{Chain, HOST, canonical, policy, typed};
-use crate::support::driver::{
+use crate::support::built::{
     ADMINISTRATOR, DISPATCHER, Node, PRODUCER, Queue, RECONCILER, aw_policy, frozen, grant_parameters, nodes,
 };
+use crate::support::ledger::{Chain, HOST, canonical, policy, typed};
 
 fn code(text: &str) -> &'static str {
     let outcome = LedgerText::new(text.as_bytes().to_vec()).and_then(|text| replay(&text, &mut Scanner::new(HOST)));
@@ -81,7 +81,7 @@ fn a_grant_without_claims_is_refused() {
     let decision = queue.decide_frozen(&request, 2000, &[]).unwrap();
     assert_eq!(queue.publish(decision).unwrap_err(), "no_eligible_work");
     assert_eq!(queue.state.serialise(), before);
-    let observation = crate::support::driver::seen("o1", 5, "closed", 2000, &json!({}));
+    let observation = crate::support::built::seen("o1", 5, "closed", 2000, &json!({}));
     let epoch = queue.state.installed().unwrap().epoch.clone();
     assert_eq!(queue.clone().forge_frozen(&request, &epoch, 2000, &[observation]).unwrap_err(), "request_invalid");
     queue.submit(PRODUCER, 2100, &[Node::new("b")]).unwrap();
@@ -127,7 +127,10 @@ fn commits_name_the_installed_epoch() {
     let operation = json!({"kind": "Control", "control": "grants_paused", "value": true, "reason": "test"});
     let request = frozen("id", RequestKind::Control, ADMINISTRATOR, &json!({"operations": [operation]}));
     let epoch = Epoch::new("elsewhere").unwrap();
-    assert_eq!(queue.forge_frozen(&request, &epoch, 2000, std::slice::from_ref(&operation)).unwrap_err(), "policy_invalid");
+    assert_eq!(
+        queue.forge_frozen(&request, &epoch, 2000, std::slice::from_ref(&operation)).unwrap_err(),
+        "policy_invalid"
+    );
 }
 
 /// S-042, S-654: what a role may not issue or carry is refused.

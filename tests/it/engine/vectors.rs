@@ -7,9 +7,9 @@ use wq_action::protocol::At;
 use wq_action::protocol::json::{Scanner, Writer};
 use wq_action::protocol::ledger_text::LedgerText;
 
+use crate::support::built::{Node, Queue, aw_policy, nodes};
 use crate::support::corpus::load;
 use crate::support::ledger::{HOST, canonical};
-use crate::support::driver::{Node, Queue, aw_policy, nodes};
 
 fn view(state: &Projection, at: i64) -> Value {
     let mut writer = Writer::new();
@@ -92,9 +92,9 @@ fn selections_have_the_published_order() {
         let mut queue = Queue::open(&policy, &submitted);
         let number = |name: &str| case[name].as_u64().unwrap() as u32;
         let (claims, dispatches) = (number("max_claims"), number("max_dispatches"));
-        let parameters = crate::support::driver::grant_parameters("default", claims, dispatches);
+        let parameters = crate::support::built::grant_parameters("default", claims, dispatches);
         let kind = wq_action::protocol::request::RequestKind::DispatchNext;
-        let decision = queue.decide(kind, crate::support::driver::DISPATCHER, 2000, &parameters).unwrap();
+        let decision = queue.decide(kind, crate::support::built::DISPATCHER, 2000, &parameters).unwrap();
         if let wq_action::engine::Decision::Publish(generated) = &decision {
             assert_eq!(generated.stopped.as_ref().unwrap().0, case["reason"], "{}", case["name"]);
         }
