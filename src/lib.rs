@@ -1,4 +1,5 @@
 //! A fair, incorruptible work queue for agentic GitHub workflows, kept in one file on a Git branch.
 
 pub mod engine;
+pub mod ledger;
 pub mod protocol;

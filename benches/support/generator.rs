@@ -14,17 +14,17 @@ use wq_action::protocol::{
 
 /// What the generated Work looks like.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub(crate) struct Shape {
     /// Accounting keys `k0`, `k1`, … beside the empty one.
-    pub keys: usize,
+    pub(crate) keys: usize,
     /// Nodes of each submission.
-    pub nodes: usize,
+    pub(crate) nodes: usize,
     /// Bytes of text in each payload.
-    pub payload: usize,
+    pub(crate) payload: usize,
     /// Claims of each dispatch.
-    pub batch: i64,
+    pub(crate) batch: i64,
     /// Plain controls after each round, the cheapest record there is.
-    pub controls: usize,
+    pub(crate) controls: usize,
 }
 
 impl Default for Shape {
@@ -40,7 +40,7 @@ const DISPATCHER: &str = ".github/workflows/dispatcher.lock.yml";
 const PRINCIPAL: &str = "41898282";
 
 /// A ledger under construction, kept as text and as state.
-pub struct Generator {
+pub(crate) struct Generator {
     shape: Shape,
     scanner: Scanner,
     state: Option<Projection>,
@@ -81,7 +81,7 @@ fn worker(dispatch: &DispatchId, run: &str, handle: Option<&Handle>) -> Actor {
 }
 
 /// A Policy with `keys` accounting keys, one pool and one route.
-pub fn policy(keys: usize, batch: i64) -> String {
+pub(crate) fn policy(keys: usize, batch: i64) -> String {
     let mut accounting: Vec<String> = (0..keys).map(|key| format!(r#""k{key}":{}"#, key % 7 + 1)).collect();
     accounting.sort();
     accounting.insert(0, r#""":1"#.to_owned());
@@ -108,7 +108,7 @@ pub fn policy(keys: usize, batch: i64) -> String {
 
 impl Generator {
     /// Starts a ledger with its bootstrap commit.
-    pub fn new(shape: Shape) -> Self {
+    pub(crate) fn new(shape: Shape) -> Self {
         let mut generator = Self {
             shape,
             scanner: Scanner::new("github.com"),
@@ -131,12 +131,12 @@ impl Generator {
     }
 
     /// The text so far.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// The state so far.
-    pub fn state(&self) -> &Projection {
+    pub(crate) fn state(&self) -> &Projection {
         self.state.as_ref().unwrap()
     }
 
@@ -214,14 +214,14 @@ impl Generator {
     }
 
     /// Submits one batch of nodes.
-    pub fn submit(&mut self, budgeted: bool) {
+    pub(crate) fn submit(&mut self, budgeted: bool) {
         let nodes = self.nodes();
         let parameters = format!(r#"{{"nodes":[{}]}}"#, nodes.join(","));
         self.push(RequestKind::Submit, &actor(Role::Producer), &parameters, &nodes, budgeted);
     }
 
     /// Grants all that is available and takes every Claim through its whole life.
-    pub fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         let parameters = DispatchParameters {
             pool: PoolName::new("default").unwrap(),
             max_claims: Within::new(16).unwrap(),
@@ -347,7 +347,7 @@ impl Generator {
 }
 
 /// A ledger of at least `bytes` bytes.
-pub fn ledger(shape: Shape, bytes: usize) -> String {
+pub(crate) fn ledger(shape: Shape, bytes: usize) -> String {
     let mut generator = Generator::new(shape);
     while generator.text().len() < bytes {
         generator.drain();

@@ -11,7 +11,7 @@ use crate::protocol::json::{Node, Scanner};
 use crate::protocol::operation::{ClaimCancellation, Completion, Observation, Operation, WorkCancellation};
 use crate::protocol::policy::later;
 use crate::protocol::request::{DispatchParameters, FinishParameters, Outcome, Parameters, RequestKind};
-use crate::protocol::{At, Code, CommitId, Epoch, Fault, Opaque, Reason, RequestId, Text, Wire as _};
+use crate::protocol::{At, Code, CommitId, Epoch, Fault, Measured, Opaque, Reason, RequestId, Text, Wire as _};
 
 /// A commit to publish, checked by appending it.
 #[derive(Debug)]
@@ -198,7 +198,7 @@ impl Projection {
             "the chain has 1000000 commits"
         );
         let commit = Commit::read(scanner, &Text::from(candidate.encode()))?;
-        ensure!(!self.commit_ids.contains(&commit.id), LedgerInvalid, "the commit id is used already");
+        ensure!(!self.commit_ids.contains_key(&commit.id), LedgerInvalid, "the commit id is used already");
         let next = self.clone().apply(commit.clone())?;
         Ok(Decision::Publish(Box::new(Generated { commit, next, stopped })))
     }
@@ -243,7 +243,7 @@ impl Projection {
             };
             for observation in observations {
                 operations.push(Opaque::checked(Text::from(observation.canonical())));
-                scratch.apply_observation(observation.clone(), &context)?;
+                scratch.apply_observation(Measured::new(observation.clone()), &context)?;
             }
             plan(&scratch, inputs)?
         };

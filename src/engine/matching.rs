@@ -3,21 +3,24 @@
 use super::state::{DispatchPhase, DispatchState, Projection};
 use crate::protocol::evidence::{Evidence, EvidenceKind, EvidenceSource};
 use crate::protocol::fault::ensure;
-use crate::protocol::{At, Fault, Wire as _};
+use crate::protocol::{At, Fault, Measured};
 
 impl Projection {
     /// `cb(evidence) <= evidence_bytes`, which every operation with evidence checks before anything else.
-    pub(crate) fn check_evidence_size(&self, evidence: &Evidence) -> Result<(), Fault> {
+    pub(crate) fn check_evidence_size(&self, evidence: &Measured<Evidence>) -> Result<(), Fault> {
         let installed = self.policy()?;
-        let size = evidence.canonical().len() as u64;
-        ensure!(size <= installed.policy.limits.evidence_bytes, ResourceLimit, "the evidence exceeds its limit");
+        ensure!(
+            evidence.bytes() <= installed.policy.limits.evidence_bytes,
+            ResourceLimit,
+            "the evidence exceeds its limit"
+        );
         Ok(())
     }
 
     pub(crate) fn match_evidence(
         &self,
         dispatch: &DispatchState,
-        evidence: &Evidence,
+        evidence: &Measured<Evidence>,
         at: At,
         kind: EvidenceKind,
     ) -> Result<(), Fault> {

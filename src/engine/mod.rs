@@ -9,6 +9,7 @@ pub mod chain;
 mod encode;
 pub mod explain;
 pub mod generate;
+mod id_map;
 mod index;
 mod matching;
 pub mod registry;

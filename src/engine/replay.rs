@@ -54,7 +54,7 @@ fn stream(text: &LedgerText, scanner: &mut Scanner) -> Option<Projection> {
     let mut projection = Projection::empty();
     for index in 0..text.len() {
         let commit = text.commit(scanner, index).ok()?;
-        if commit.previous != projection.tip || projection.commit_ids.contains(&commit.id) {
+        if commit.previous != projection.tip {
             return None;
         }
         projection = projection.apply(commit).ok()?;
@@ -127,7 +127,7 @@ impl Projection {
         };
         self.request_ids.insert(request.id, self.requests.len() as u32);
         self.requests.push(accepted);
-        self.commit_ids.insert(id.clone());
+        ensure!(self.commit_ids.insert(id.clone(), ()), LedgerInvalid, "two commits have one id");
         self.tip = Some(id);
         if budgeted {
             self.check_budget(candidate, carries.admission, carries.optional)?;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::id_map::IdMap;
 use super::registry::Registry;
 use super::schedule::explain::ClaimExplanation;
 use super::schedule::pool::PoolState;
@@ -17,8 +18,8 @@ use crate::protocol::request::{Parameters, RequestKind};
 use crate::protocol::resource::GateKey;
 use crate::protocol::work::Work;
 use crate::protocol::{
-    At, ClaimId, CommitId, Decimal, Digest, DispatchId, Epoch, Generation, ObservationId, Opaque, PoolName, Priority,
-    Reason, Repository, RequestId, Text, WorkId,
+    At, ClaimId, CommitId, Decimal, Digest, DispatchId, Epoch, Generation, Measured, ObservationId, Opaque, PoolName,
+    Priority, Reason, Repository, RequestId, Text, WorkId,
 };
 
 /// Dense index of a Work. Indexes follow admission, so they are also the FIFO order.
@@ -358,20 +359,20 @@ pub struct Projection {
     pub(crate) tip: Option<CommitId>,
     pub(crate) installed: Option<Arc<Installed>>,
     pub(crate) works: Vec<WorkState>,
-    pub(crate) work_ids: HashMap<WorkId, WorkIx>,
+    pub(crate) work_ids: IdMap<WorkId, WorkIx>,
     pub(crate) claims: Vec<ClaimState>,
-    pub(crate) claim_ids: HashMap<ClaimId, ClaimIx>,
+    pub(crate) claim_ids: IdMap<ClaimId, ClaimIx>,
     pub(crate) dispatches: Vec<DispatchState>,
-    pub(crate) dispatch_ids: HashMap<DispatchId, DispatchIx>,
+    pub(crate) dispatch_ids: IdMap<DispatchId, DispatchIx>,
     /// Run ids ever bound, and to which dispatch.
-    pub(crate) runs: HashMap<Decimal, DispatchIx>,
+    pub(crate) runs: IdMap<Decimal, DispatchIx>,
     pub(crate) registry: Registry,
-    pub(crate) observations: HashMap<GateKey, Arc<Observation>>,
-    pub(crate) observation_ids: HashMap<ObservationId, Arc<Observation>>,
+    pub(crate) observations: HashMap<GateKey, Arc<Measured<Observation>>>,
+    pub(crate) observation_ids: HashMap<ObservationId, Arc<Measured<Observation>>>,
     pub(crate) observation_writes: BTreeMap<GateKey, u64>,
     pub(crate) requests: Vec<Accepted>,
-    pub(crate) request_ids: HashMap<RequestId, u32>,
-    pub(crate) commit_ids: HashSet<CommitId>,
+    pub(crate) request_ids: IdMap<RequestId, u32>,
+    pub(crate) commit_ids: IdMap<CommitId, ()>,
     /// Pools of the installed Policy, in name order.
     pub(crate) pools: Vec<PoolState>,
     pub(crate) admission_paused: bool,
@@ -449,19 +450,19 @@ impl Projection {
             tip: None,
             installed: None,
             works: Vec::new(),
-            work_ids: HashMap::new(),
+            work_ids: IdMap::default(),
             claims: Vec::new(),
-            claim_ids: HashMap::new(),
+            claim_ids: IdMap::default(),
             dispatches: Vec::new(),
-            dispatch_ids: HashMap::new(),
-            runs: HashMap::new(),
+            dispatch_ids: IdMap::default(),
+            runs: IdMap::default(),
             registry: Registry::default(),
             observations: HashMap::new(),
             observation_ids: HashMap::new(),
             observation_writes: BTreeMap::new(),
             requests: Vec::new(),
-            request_ids: HashMap::new(),
-            commit_ids: HashSet::new(),
+            request_ids: IdMap::default(),
+            commit_ids: IdMap::default(),
             pools: Vec::new(),
             admission_paused: false,
             grants_paused: false,

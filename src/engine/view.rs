@@ -76,6 +76,12 @@ impl Projection {
         self.request_ids.get(id).map(|ordinal| &self.requests[*ordinal as usize])
     }
 
+    /// True if the chain holds a commit of this id.
+    #[must_use]
+    pub fn knows_commit(&self, id: &CommitId) -> bool {
+        self.commit_ids.contains_key(id)
+    }
+
     /// The Claims that an accepted commit granted, in order.
     #[must_use]
     pub fn granted(&self, accepted: &Accepted) -> &[ClaimState] {

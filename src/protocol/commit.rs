@@ -6,7 +6,7 @@ use super::identity::{At, CommitId, Epoch, Identity, Opaque, Within};
 use super::json::{Document, Node, Scanner, Writer};
 use super::limits::{MAX_ATTEMPT, MAX_COMMIT_BYTES, MAX_OPERATIONS, MAX_TRACE_BYTES};
 use super::operation::Operation;
-use super::request::{Parameters, Request, RequestKind, fingerprint};
+use super::request::{Parameters, Request, RequestKind, fingerprint, fingerprinted};
 use super::wire::{Wire, closed, record};
 use super::{Code, Digest, Fault, RequestId, Text};
 
@@ -195,7 +195,7 @@ fn read_request<'a>(node: Node<'a>, actor: Node<'a>, carried: Node<'a>) -> Resul
     let kind = RequestKind::read(slot(1)?, Code::RequestInvalid)?;
     let given = Digest::read(slot(3)?, Code::RequestInvalid)?;
     let body = slot(2)?;
-    if given != fingerprint(actor.raw(), kind, body.raw()) {
+    if !given.is_of(&fingerprinted(actor.raw(), kind, body.raw())) {
         return Err(slot(3)?.fault(Code::RequestInvalid, "the fingerprint is not the request's"));
     }
     let mut asked = None;

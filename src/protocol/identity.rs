@@ -15,7 +15,8 @@ fn string(node: Node<'_>) -> Result<Text, Fault> {
 }
 
 fn has_control(text: &str) -> bool {
-    text.bytes().any(|byte| byte < 0x20 || byte == 0x7f)
+    // No early exit: identities are short and clean, and this form runs on whole vectors.
+    text.bytes().fold(false, |found, byte| found | (byte < 0x20) | (byte == 0x7f))
 }
 
 fn identity_shape(text: &str) -> Result<(), Fault> {
@@ -412,15 +413,27 @@ impl fmt::Debug for Opaque {
 /// Lower-case hexadecimal SHA-256 of the concatenation of some strings: `H(x)` of the notes.
 #[must_use]
 pub fn sha256_hex(parts: &[&str]) -> String {
+    hex(&sha256(parts))
+}
+
+fn sha256(parts: &[&str]) -> [u8; 32] {
     use sha2::Digest as _;
     let mut hasher = sha2::Sha256::new();
     for part in parts {
         hasher.update(part.as_bytes());
     }
-    hex(&hasher.finalize())
+    hasher.finalize().into()
 }
 
 impl Digest {
+    /// True if this is the SHA-256 of the concatenation of some strings.
+    #[must_use]
+    pub fn is_of(&self, parts: &[&str]) -> bool {
+        let digit = |nibble: u8| if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 };
+        let given = self.as_str().as_bytes().chunks_exact(2);
+        sha256(parts).iter().zip(given).all(|(byte, pair)| pair == [digit(byte >> 4), digit(byte & 15)])
+    }
+
     /// SHA-256 of the concatenation of some strings.
     #[must_use]
     pub fn of(parts: &[&str]) -> Self {

@@ -27,4 +27,4 @@ pub use identity::{
     TrustDomain, WorkId,
 };
 pub use text::Text;
-pub use wire::Wire;
+pub use wire::{Measured, Wire};

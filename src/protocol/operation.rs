@@ -11,7 +11,7 @@ use super::json::{Kind, Node, Writer};
 use super::limits::MAX_CLAIM_OBSERVATIONS;
 use super::policy::{Policy, WorkerProfile};
 use super::resource::{Condition, GateKey, Resource, ResourceKind};
-use super::wire::{Wire, closed, list, record, words};
+use super::wire::{Measured, Wire, closed, list, record, words};
 use super::work::WorkDraft;
 use super::{Code, Fault};
 
@@ -218,7 +218,7 @@ record! {
         work_id: WorkId = "work_id";
         claim_id: ClaimId = "claim_id";
         completion_id: CommitId = "completion_id";
-        evidence: Evidence = "evidence";
+        evidence: Measured<Evidence> = "evidence";
         descriptor: Descriptor = "descriptor" => ResultInvalid;
     }
 }
@@ -230,7 +230,7 @@ record! {
         claim_id: ClaimId = "claim_id";
         completion_id: CommitId = "completion_id";
         reason: Reason = "reason" => ReasonInvalid;
-        evidence: Evidence = "evidence";
+        evidence: Measured<Evidence> = "evidence";
         disposition: Effects = "disposition" => EvidenceInvalid;
     }
 }
@@ -321,7 +321,7 @@ record! {
     pub struct Dispatch, closed UnsupportedProtocol, kind "Dispatch", check check {
         dispatch_id: DispatchId = "dispatch_id";
         reason [optional]: Reason = "reason" => ReasonInvalid;
-        evidence [optional]: Evidence = "evidence";
+        evidence [optional]: Measured<Evidence> = "evidence";
         run [optional]: RunBinding = "run";
         sender [optional]: Actor = "sender";
         state: DispatchStep = "state" => DispatchInvalid;
@@ -344,7 +344,7 @@ record! {
     /// Frees a dispatch's reservation on evidence.
     pub struct Release, closed UnsupportedProtocol, kind "Release" {
         dispatch_id: DispatchId = "dispatch_id";
-        evidence: Evidence = "evidence";
+        evidence: Measured<Evidence> = "evidence";
     }
 }
 
@@ -492,7 +492,7 @@ operations! {
     Completion(Completion),
     Result(Box<ResultOperation>),
     DeliveryFailure(Box<DeliveryFailure>),
-    Observation(Box<Observation>),
+    Observation(Box<Measured<Observation>>),
     ClaimCancellation(ClaimCancellation),
     WorkCancellation(WorkCancellation),
     Dispatch(Box<Dispatch>),

@@ -160,5 +160,10 @@ pub struct Request {
 /// The fingerprint of a request (engine.md 1.7) from canonical texts.
 #[must_use]
 pub fn fingerprint(actor: &str, kind: RequestKind, parameters: &str) -> Digest {
-    Digest::of(&["{\"actor\":", actor, ",\"kind\":\"", kind.as_str(), "\",\"parameters\":", parameters, "}"])
+    Digest::of(&fingerprinted(actor, kind, parameters))
+}
+
+/// The text that a fingerprint is the digest of, in parts.
+pub(crate) fn fingerprinted<'a>(actor: &'a str, kind: RequestKind, parameters: &'a str) -> [&'a str; 7] {
+    ["{\"actor\":", actor, ",\"kind\":\"", kind.as_str(), "\",\"parameters\":", parameters, "}"]
 }

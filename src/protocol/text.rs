@@ -54,6 +54,11 @@ impl Text {
         self.start == self.end
     }
 
+    /// The string's bytes, without the check for character boundaries that [`Text::as_str`] makes.
+    fn bytes(&self) -> &[u8] {
+        &self.buffer.as_bytes()[self.start as usize..self.end as usize]
+    }
+
     /// The buffer and the bounds of this span in it.
     pub(crate) fn parts(&self) -> (&Arc<String>, u32, u32) {
         (&self.buffer, self.start, self.end)
@@ -86,7 +91,7 @@ impl Borrow<str> for Text {
 
 impl PartialEq for Text {
     fn eq(&self, other: &Self) -> bool {
-        self.as_str() == other.as_str()
+        self.bytes() == other.bytes()
     }
 }
 
@@ -106,7 +111,7 @@ impl PartialOrd for Text {
 
 impl Ord for Text {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.as_str().cmp(other.as_str())
+        self.bytes().cmp(other.bytes())
     }
 }
 

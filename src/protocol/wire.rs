@@ -67,6 +67,55 @@ impl Wire for bool {
     }
 }
 
+/// A value that remembers the size of its canonical text, so that limits need not write it out again.
+#[derive(Clone, Debug)]
+pub struct Measured<T> {
+    value: T,
+    bytes: usize,
+}
+
+impl<T: Wire> Measured<T> {
+    /// Measures a value that was not read.
+    #[must_use]
+    pub fn new(value: T) -> Self {
+        let bytes = value.canonical().len();
+        Self { value, bytes }
+    }
+
+    /// Canonical size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+}
+
+impl<T> std::ops::Deref for Measured<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// The size follows from the value.
+impl<T: PartialEq> PartialEq for Measured<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl<T: Eq> Eq for Measured<T> {}
+
+impl<T: Wire> Wire for Measured<T> {
+    fn read(node: Node<'_>, code: Code) -> Result<Self, Fault> {
+        Ok(Self { value: T::read(node, code)?, bytes: node.raw().len() })
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        self.value.write(writer);
+    }
+}
+
 impl<T: Wire> Wire for Box<T> {
     fn read(node: Node<'_>, code: Code) -> Result<Self, Fault> {
         T::read(node, code).map(Box::new)

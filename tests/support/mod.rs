@@ -2,4 +2,7 @@
 
 pub(crate) mod built;
 pub(crate) mod corpus;
+pub(crate) mod git;
+pub(crate) mod http_git;
 pub(crate) mod ledger;
+pub(crate) mod queue;

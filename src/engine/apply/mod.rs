@@ -15,7 +15,7 @@ use crate::protocol::evidence::Evidence;
 use crate::protocol::fault::ensure;
 use crate::protocol::operation::Operation;
 use crate::protocol::request::RequestKind;
-use crate::protocol::{Code, DispatchId, Fault, WorkId};
+use crate::protocol::{Code, DispatchId, Fault, Measured, WorkId};
 
 /// What one commit's operations leave to be checked together.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub(crate) struct Pending {
     opened: Vec<super::state::DispatchIx>,
     consumed: usize,
     /// Releases of this commit, for the origin of backoff.
-    releases: Vec<(DispatchId, Evidence)>,
+    releases: Vec<(DispatchId, Measured<Evidence>)>,
     /// Work whose Claim this commit cancels.
     cancelled: Vec<WorkId>,
     /// A Claim was processed.

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use crate::engine::state::{Context, Projection};
-use crate::protocol::Fault;
-use crate::protocol::Wire as _;
 use crate::protocol::actor::Role;
 use crate::protocol::fault::ensure;
 use crate::protocol::operation::Observation;
+use crate::protocol::{Fault, Measured};
 
 impl Projection {
-    pub(crate) fn apply_observation(&mut self, observation: Observation, context: &Context<'_>) -> Result<(), Fault> {
+    pub(crate) fn apply_observation(
+        &mut self,
+        observation: Measured<Observation>,
+        context: &Context<'_>,
+    ) -> Result<(), Fault> {
         let installed = self.policy()?;
         let policy = &installed.policy;
         let repository = observation.resource.repository.as_str();
@@ -28,8 +31,11 @@ impl Projection {
             ObservationInvalid,
             "the observation is from the future or of another credential generation"
         );
-        let size = observation.canonical().len() as u64;
-        ensure!(size <= policy.limits.evidence_bytes, ResourceLimit, "the observation exceeds its limit");
+        ensure!(
+            observation.bytes() <= policy.limits.evidence_bytes,
+            ResourceLimit,
+            "the observation exceeds its limit"
+        );
         ensure!(
             policy.pools.values().any(|pool| pool.allows(repository)),
             DependencyUnauthorized,

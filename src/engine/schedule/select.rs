@@ -36,6 +36,27 @@ pub struct Winner {
     pub(crate) keys: Clock,
 }
 
+/// What is known of one class. A class that is not chosen needs no more than one eligible Work.
+#[derive(Debug, Default)]
+enum Class {
+    #[default]
+    Unknown,
+    Empty,
+    /// Some account has an eligible Work.
+    Present(u16),
+    Known(Heads),
+}
+
+impl Class {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Unknown | Self::Empty => true,
+            Self::Present(_) => false,
+            Self::Known(heads) => heads.accounts.is_empty(),
+        }
+    }
+}
+
 /// Heads of the eligible accounts of one class, in account order.
 #[derive(Debug, Default)]
 struct Heads {
@@ -58,7 +79,7 @@ pub(crate) struct Planner<'p> {
     pub(crate) native: u32,
     extra_by_account: HashMap<u16, u32>,
     taken: HashSet<WorkIx>,
-    heads: Option<[Heads; 5]>,
+    classes: [Class; 5],
 }
 
 /// The next winner of a pool, by the same function that grants.
@@ -92,7 +113,7 @@ impl<'p> Planner<'p> {
             native: state.native,
             extra_by_account: HashMap::new(),
             taken: HashSet::new(),
-            heads: None,
+            classes: Default::default(),
         })
     }
 
@@ -121,20 +142,19 @@ impl<'p> Planner<'p> {
         if i64::from(self.open) >= pool.logical_limit.get() {
             return none("capacity_blocked");
         }
-        let heads = match self.heads.take() {
-            Some(heads) => heads,
-            None => std::array::from_fn(|class| self.heads_of(class)),
-        };
-        let selection = self.pick(&heads);
-        self.heads = Some(heads);
-        selection.unwrap_or_else(|| {
+        self.pick().unwrap_or_else(|| {
             let available = self.state().available > self.taken.len() as u32;
             none(if available { "no_eligible_work" } else { "no_work" })
         })
     }
 
-    fn pick(&self, heads: &[Heads; 5]) -> Option<Selection> {
-        let present: Vec<u16> = (0..5).filter(|class| !heads[usize::from(*class)].accounts.is_empty()).collect();
+    fn pick(&mut self) -> Option<Selection> {
+        for class in 0..5 {
+            if matches!(self.classes[class], Class::Unknown) {
+                self.classes[class] = self.first_of(class);
+            }
+        }
+        let present: Vec<u16> = (0..5).filter(|class| !self.classes[usize::from(*class)].is_empty()).collect();
         let scales = &self.state().scales;
         let (class, classes) = match self.installed.policy.mode {
             Mode::StrictPriority => (*present.first()?, None),
@@ -144,7 +164,10 @@ impl<'p> Planner<'p> {
             }
         };
         let class = usize::from(class);
-        let candidates = &heads[class];
+        if !matches!(self.classes[class], Class::Known(_)) {
+            self.classes[class] = Class::Known(self.heads_of(class));
+        }
+        let Class::Known(candidates) = &self.classes[class] else { return None };
         let mut keys = self.clocks.keys[class].clone().unwrap_or_else(|| Clock::new(scales.keys.len()));
         let account = keys.pick(&scales.keys, &candidates.accounts)?;
         let position = candidates.accounts.binary_search(&account).ok()?;
@@ -180,16 +203,28 @@ impl<'p> Planner<'p> {
         self.open += 1;
         *self.extra_by_account.entry(winner.account).or_default() += 1;
         self.taken.insert(winner.work);
-        let Some(mut heads) = self.heads.take() else { return };
         if self.account_full(winner.account) {
-            for class in &mut heads {
-                class.remove(winner.account);
+            for class in &mut self.classes {
+                match class {
+                    Class::Known(heads) => heads.remove(winner.account),
+                    Class::Present(account) if *account == winner.account => *class = Class::Unknown,
+                    _ => {}
+                }
             }
         } else {
             let next = self.head(winner.class, winner.account, Some(winner.work));
-            heads[winner.class].replace(winner.account, next);
+            if let Class::Known(heads) = &mut self.classes[winner.class] {
+                heads.replace(winner.account, next);
+            }
         }
-        self.heads = Some(heads);
+    }
+
+    /// One account of a class with an eligible Work, if there is any.
+    fn first_of(&self, class: usize) -> Class {
+        let mut accounts = self.state().ready[class].keys();
+        let first =
+            accounts.find(|account| !self.account_full(**account) && self.head(class, **account, None).is_some());
+        first.map_or(Class::Empty, |account| Class::Present(*account))
     }
 
     fn account_full(&self, account: u16) -> bool {
@@ -200,11 +235,12 @@ impl<'p> Planner<'p> {
     fn heads_of(&self, class: usize) -> Heads {
         let ready = &self.state().ready[class];
         let mut heads = Heads { accounts: Vec::with_capacity(ready.len()), works: Vec::with_capacity(ready.len()) };
-        for account in ready.keys() {
-            if self.account_full(*account) {
+        let limited = self.pool().is_ok_and(|pool| pool.per_account_limit.is_some());
+        for (account, bucket) in ready {
+            if limited && self.account_full(*account) {
                 continue;
             }
-            if let Some(work) = self.head(class, *account, None) {
+            if let Some(work) = self.first(bucket.iter()) {
                 heads.accounts.push(*account);
                 heads.works.push(work);
             }
@@ -216,10 +252,13 @@ impl<'p> Planner<'p> {
     fn head(&self, class: usize, account: u16, after: Option<WorkIx>) -> Option<WorkIx> {
         let bucket = self.state().ready[class].get(&account)?;
         let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
-        bucket
-            .range((from, std::ops::Bound::Unbounded))
-            .find(|(ix, hint)| !self.taken.contains(ix) && self.admits(**ix, hint))
-            .map(|(ix, _)| *ix)
+        self.first(bucket.range((from, std::ops::Bound::Unbounded)))
+    }
+
+    fn first<'a>(&self, mut bucket: impl Iterator<Item = (&'a WorkIx, &'a Hint)>) -> Option<WorkIx> {
+        let untouched = self.taken.is_empty();
+        let (ix, _) = bucket.find(|(ix, hint)| (untouched || !self.taken.contains(ix)) && self.admits(**ix, hint))?;
+        Some(*ix)
     }
 
     /// The conditions that the frontier does not decide: time, route and gates.

@@ -1,0 +1,29 @@
+//! The queue branch: reading it into an isolated store and publishing to it by compare-and-swap (design.md 2, 5;
+//! publication.md 1 to 3).
+
+pub mod commit_object;
+pub mod current;
+pub mod error;
+pub mod git;
+mod guard;
+pub mod head;
+pub mod names;
+pub mod ports;
+pub mod proposal;
+pub mod publisher;
+pub mod push;
+pub mod remote;
+pub mod retry;
+pub mod store;
+pub mod tree;
+
+pub use current::Current;
+pub use error::{Class, LedgerError};
+pub use git::{Ambiguity, Bounds, Environment, Git, GitTransport, PushOutcome, Transport};
+pub use head::{Head, Snapshot, read_head};
+pub use names::{Branch, RepositoryName};
+pub use ports::{Clock, Entropy, SystemClock, SystemEntropy};
+pub use publisher::{Attempt, LaunchPermit, Outcome, Publication, Publisher, Queue, Setup};
+pub use remote::{Remote, Token, TokenProvider};
+pub use retry::Retries;
+pub use store::Store;

@@ -1,0 +1,499 @@
+//! The one way to write the queue branch (design.md 5, publication.md 2 and 3): read, replay, decide on the pure
+//! projection, publish once under a lease, and after any doubt look for the request before doing anything else.
+
+use std::sync::Arc;
+
+use gix::ObjectId;
+
+use super::commit_object::Author;
+use super::current::{Current, nonextending};
+use super::error::{Class, LedgerError};
+use super::git::{Ambiguity, PushOutcome, Transport};
+use super::guard;
+use super::head::{Head, Snapshot, read_head};
+use super::names::{Branch, RepositoryName};
+use super::ports::{Clock, Entropy};
+use super::push::Candidate;
+use super::retry::Retries;
+use super::store::Store;
+use crate::engine::schedule::explain::SelectionView;
+use crate::engine::{Decision, Generated, Projection};
+use crate::protocol::actor::Role;
+use crate::protocol::commit::FrozenRequest;
+use crate::protocol::json::Scanner;
+use crate::protocol::policy::Policy;
+use crate::protocol::request::{RequestKind, fingerprint};
+use crate::protocol::{At, Code, CommitId, Fault, Wire as _};
+
+/// What a publisher works with.
+pub struct Setup<'a> {
+    /// The way to the remote.
+    pub transport: &'a dyn Transport,
+    /// The queue branch.
+    pub branch: Branch,
+    /// The repository that every actor must belong to.
+    pub repository: RepositoryName,
+    /// The host of external resources, such as `github.com` (decision 9).
+    pub host: String,
+    /// Who the Git commits are by.
+    pub author: Author,
+    /// Time.
+    pub clock: &'a dyn Clock,
+    /// Chance.
+    pub entropy: &'a dyn Entropy,
+    /// Attempts.
+    pub retries: Retries,
+}
+
+/// The queue as a read found it.
+#[derive(Clone, Debug)]
+pub enum Queue {
+    /// There is a queue.
+    Present(Arc<Current>),
+    /// There is none yet.
+    Absent,
+    /// The server shows an empty repository; see [`Head::EmptyRepository`].
+    EmptyRepository,
+}
+
+/// The permission to launch what a publication granted. There is one for each acknowledged publication and none for
+/// any other outcome; the launch takes it by value.
+#[derive(Debug)]
+#[must_use]
+pub struct LaunchPermit {
+    commit_id: CommitId,
+}
+
+impl LaunchPermit {
+    /// The ledger commit whose grants may be launched.
+    #[must_use]
+    pub fn commit_id(&self) -> &CommitId {
+        &self.commit_id
+    }
+}
+
+/// How a publication ended. Everything but `PublishedNow` may only be reconciled, never launched.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The remote acknowledged this call's write.
+    PublishedNow {
+        /// Permission for the first launch of what it grants.
+        permit: LaunchPermit,
+        /// What ended the fair prefix, for a dispatch request.
+        stopped: Option<(&'static str, SelectionView)>,
+    },
+    /// The write's acknowledgement was lost or contradicted, and the request was then found committed.
+    Recovered {
+        /// The request's ledger commit.
+        commit_id: CommitId,
+    },
+    /// The request had been committed before this call wrote anything.
+    AlreadyCommitted {
+        /// The request's ledger commit.
+        commit_id: CommitId,
+    },
+    /// What the request asks for holds already; nothing was written.
+    Done {
+        /// `already_submitted` or `already_finished`.
+        reason: &'static str,
+        /// The ledger commit that made it so.
+        commit_id: Option<CommitId>,
+    },
+    /// There is nothing to grant; nothing was written and the request id stays unused.
+    Nothing {
+        /// Why.
+        reason: &'static str,
+        /// The selection that stands first.
+        next: SelectionView,
+    },
+}
+
+impl Outcome {
+    /// The request's ledger commit, when it has one.
+    #[must_use]
+    pub fn commit_id(&self) -> Option<&CommitId> {
+        match self {
+            Self::PublishedNow { permit, .. } => Some(permit.commit_id()),
+            Self::Recovered { commit_id } | Self::AlreadyCommitted { commit_id } => Some(commit_id),
+            Self::Done { commit_id, .. } => commit_id.as_ref(),
+            Self::Nothing { .. } => None,
+        }
+    }
+}
+
+/// One attempt that did not publish, for diagnostics alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Number, from 1.
+    pub number: u32,
+    /// The version that it was decided on; none for an absent queue.
+    pub observed: Option<ObjectId>,
+    /// What the push reported.
+    pub result: PushOutcome,
+}
+
+/// The end of a publication, with the queue as it stands then.
+#[derive(Debug)]
+pub struct Publication {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The queue after it.
+    pub current: Arc<Current>,
+    /// When the last decision was made, in Unix milliseconds.
+    pub evaluated_at: At,
+    /// Attempts that were lost before.
+    pub lost: Vec<Attempt>,
+}
+
+/// Decides a request on the current state. It is called again from scratch after every lost attempt, so it keeps
+/// nothing from an earlier call.
+pub type Decide<'d> = dyn FnMut(&Projection, &mut Scanner, At) -> Result<Decision, LedgerError> + 'd;
+
+/// What a decision leads to.
+enum Step {
+    /// The request is committed.
+    Committed(CommitId),
+    /// Nothing is to be written.
+    End(Outcome),
+    /// This is to be written.
+    Write(Box<Generated>),
+}
+
+/// Reads and writes one queue branch, with a private store of its own for as long as it lives.
+pub struct Publisher<'a> {
+    setup: Setup<'a>,
+    store: Store,
+    scanner: Scanner,
+    /// What was read last; every later read must extend it.
+    last: Option<Arc<Current>>,
+}
+
+impl<'a> Publisher<'a> {
+    /// A publisher with an empty store.
+    ///
+    /// # Errors
+    /// `io_failed` when the store cannot be made.
+    pub fn new(setup: Setup<'a>) -> Result<Self, LedgerError> {
+        let scanner = Scanner::new(&setup.host);
+        Ok(Self { setup, store: Store::new()?, scanner, last: None })
+    }
+
+    /// Reads, replays and checks the queue. Always asks the remote, never writes to it.
+    ///
+    /// # Errors
+    /// As [`read_head`] and [`Current::replay`]; `ledger_nonextending` when the branch does not extend what this
+    /// publisher read before.
+    pub fn read(&mut self) -> Result<Queue, LedgerError> {
+        let head = read_head(self.setup.transport, &self.store, &self.setup.branch)?;
+        match head {
+            Head::Present(snapshot) => {
+                let current = match self.last.take() {
+                    Some(last) => {
+                        let (store, repository) = (&self.store, &self.setup.repository);
+                        Arc::unwrap_or_clone(last).extend(snapshot, store, repository, &mut self.scanner)?
+                    }
+                    None => Current::replay(snapshot, &self.setup.repository, &mut self.scanner)?,
+                };
+                let current = Arc::new(current);
+                self.last = Some(Arc::clone(&current));
+                Ok(Queue::Present(current))
+            }
+            Head::Absent | Head::EmptyRepository if self.last.is_some() => Err(nonextending()),
+            Head::Absent => Ok(Queue::Absent),
+            Head::EmptyRepository => Ok(Queue::EmptyRepository),
+        }
+    }
+
+    /// Reads a queue that must be there.
+    ///
+    /// # Errors
+    /// `queue_missing` on an absent queue; `repository_unavailable` when a server's repository is not known to be
+    /// empty; otherwise as [`Publisher::read`].
+    pub fn read_present(&mut self) -> Result<Arc<Current>, LedgerError> {
+        match self.read()? {
+            Queue::Present(current) => Ok(current),
+            Queue::Absent => Err(missing()),
+            Queue::EmptyRepository => Err(unconfirmed()),
+        }
+    }
+
+    /// Publishes a request as the engine decides it. `proposal` is the Policy of a first submission.
+    ///
+    /// # Errors
+    /// As [`Publisher::publish`].
+    pub fn publish_request(
+        &mut self,
+        request: &FrozenRequest,
+        proposal: Option<&Policy>,
+    ) -> Result<Publication, LedgerError> {
+        self.publish(request, proposal, &mut |projection, scanner, at| {
+            projection.decide(scanner, request, at, &[]).map_err(LedgerError::from)
+        })
+    }
+
+    /// Publishes a request: decides it on the state that is read, appends it by compare-and-swap, and repeats from
+    /// the read after a lost race. The request id makes the whole call idempotent.
+    ///
+    /// # Errors
+    /// By class: *denied* (`publication_denied`, `actor_unauthorized`, …), *invalid* (whatever replay would raise,
+    /// `request_reused`, `ledger_nonextending`, …), *absent* (`queue_missing`), *unavailable*; `publication_unresolved`
+    /// as *conflict* when every attempt lost a race, as *unknown* when it cannot be told whether one landed.
+    pub fn publish(
+        &mut self,
+        request: &FrozenRequest,
+        proposal: Option<&Policy>,
+        decide: &mut Decide<'_>,
+    ) -> Result<Publication, LedgerError> {
+        self.check_request(request)?;
+        let mut lost = Vec::new();
+        for number in 0..self.setup.retries.attempts() {
+            let base = match self.read() {
+                Ok(Queue::Present(current)) => Some(current),
+                Ok(Queue::Absent) => None,
+                Ok(Queue::EmptyRepository) => return Err(unconfirmed()),
+                Err(error) if doubtful(&lost) => return Err(unresolved(&lost, Some(&error))),
+                Err(error) => return Err(error),
+            };
+            let at = self.setup.clock.now();
+            let (generated, observed) = match (self.step(request, proposal, base.as_deref(), at, decide)?, &base) {
+                (Step::Write(generated), base) => (*generated, base.as_ref().map(|current| current.commit)),
+                (Step::Committed(commit_id), Some(current)) => {
+                    // An earlier push of this call can land during the pause.
+                    let outcome = if lost.is_empty() {
+                        Outcome::AlreadyCommitted { commit_id }
+                    } else {
+                        Outcome::Recovered { commit_id }
+                    };
+                    return Ok(Publication { outcome, current: Arc::clone(current), evaluated_at: at, lost });
+                }
+                (Step::End(outcome), Some(current)) => {
+                    return Ok(Publication { outcome, current: Arc::clone(current), evaluated_at: at, lost });
+                }
+                _ => return Err(LedgerError::internal("a first submission was decided without a commit")),
+            };
+            let stopped = generated.stopped.clone();
+            let commit_id = generated.commit.id.clone();
+            let (result, next) = self.push(base.as_deref(), generated)?;
+            // The next read then extends the only copy of what was read, instead of a second one.
+            drop(base);
+            if result == PushOutcome::Acknowledged {
+                let current = Arc::new(next);
+                self.last = Some(Arc::clone(&current));
+                let outcome = Outcome::PublishedNow { permit: LaunchPermit { commit_id }, stopped };
+                return Ok(Publication { outcome, current, evaluated_at: at, lost });
+            }
+            lost.push(Attempt { number: number + 1, observed, result });
+            if let Some(recovered) = self.recover(request, at, &mut lost)? {
+                return Ok(recovered);
+            }
+            if !self.setup.retries.pause(number, self.setup.clock, self.setup.entropy)? {
+                break;
+            }
+        }
+        Err(unresolved(&lost, None))
+    }
+
+    /// One decision, from scratch: the request may be committed already, and what is decided must be one step on.
+    fn step(
+        &mut self,
+        request: &FrozenRequest,
+        proposal: Option<&Policy>,
+        base: Option<&Current>,
+        at: At,
+        decide: &mut Decide<'_>,
+    ) -> Result<Step, LedgerError> {
+        let decision = match base {
+            Some(current) => {
+                if let Some(commit_id) = committed(&current.projection, request)? {
+                    return Ok(Step::Committed(commit_id));
+                }
+                guard::check_proposal(&current.projection, proposal)?;
+                decide(&current.projection, &mut self.scanner, at)?
+            }
+            None => self.bootstrap(request, proposal, at)?,
+        };
+        match decision {
+            Decision::Publish(generated) => {
+                check_generated(&generated, request, base)?;
+                guard::check_admission(base.map(|current| &current.projection), &generated)?;
+                Ok(Step::Write(generated))
+            }
+            Decision::Done { reason, commit_id } => Ok(Step::End(Outcome::Done { reason, commit_id })),
+            Decision::Nothing { reason, next } => Ok(Step::End(Outcome::Nothing { reason, next })),
+        }
+    }
+
+    /// Everything that can be refused before Git is touched (publication.md 2.1).
+    fn check_request(&self, request: &FrozenRequest) -> Result<(), LedgerError> {
+        let refuse = |code, message: &'static str| Err(LedgerError::from(Fault::new(code, message)));
+        request.actor.check()?;
+        if !self.setup.repository.is(&request.actor.repository) {
+            return refuse(Code::ActorUnauthorized, "the actor belongs to another repository");
+        }
+        let expected = fingerprint(&request.actor.canonical(), request.kind, request.parameters.as_str());
+        if request.fingerprint != expected {
+            return refuse(Code::RequestInvalid, "the fingerprint is not the request's");
+        }
+        if !request.actor.role.may_issue(request.kind) {
+            return refuse(Code::ActorUnauthorized, "the role may not issue this kind of request");
+        }
+        Ok(())
+    }
+
+    /// A first submission, if this request may make the queue (publication.md 3.2).
+    fn bootstrap(
+        &mut self,
+        request: &FrozenRequest,
+        proposal: Option<&Policy>,
+        at: At,
+    ) -> Result<Decision, LedgerError> {
+        match (request.actor.role, request.kind) {
+            (Role::Worker, _) => Err(Fault::new(Code::ClaimScopeInvalid, "a worker cannot make a queue").into()),
+            (Role::Producer | Role::Dispatcher, RequestKind::Submit) => {
+                let policy = proposal.ok_or_else(|| {
+                    LedgerError::new(
+                        Code::PolicyMissing,
+                        Class::Absent,
+                        "there is no queue yet, and the submission proposes no Policy",
+                        "Submit with a Policy proposal.",
+                    )
+                })?;
+                Ok(Projection::bootstrap(&mut self.scanner, request, &policy.source, at)?)
+            }
+            _ => Err(missing()),
+        }
+    }
+
+    /// Offers a decided commit. Returns the report and the version that it makes.
+    fn push(&mut self, base: Option<&Current>, generated: Generated) -> Result<(PushOutcome, Current), LedgerError> {
+        let ledger = render(&generated.next)?;
+        let base = base.map(|current| Snapshot {
+            commit: current.commit,
+            parents: Vec::new(),
+            tree: current.tree.clone(),
+            ledger: Vec::new(),
+        });
+        let Setup { transport, branch, author, clock, entropy, .. } = &self.setup;
+        let candidate = Candidate::build(&self.store, base.as_ref(), &ledger, *author, *clock, *entropy)?;
+        let result = candidate.push(*transport, &self.store, branch, base.as_ref(), &ledger)?;
+        let next = Current { commit: candidate.commit, projection: generated.next, tree: candidate.into_tree() };
+        Ok((result, next))
+    }
+
+    /// After an attempt that was not acknowledged: reads again and looks for the request. A denial is raised only if
+    /// the request is not there, because a hook can accept first and decline then.
+    fn recover(
+        &mut self,
+        request: &FrozenRequest,
+        at: At,
+        lost: &mut Vec<Attempt>,
+    ) -> Result<Option<Publication>, LedgerError> {
+        let denial = lost.last().and_then(|attempt| match &attempt.result {
+            PushOutcome::Denied(error) => Some(error.clone()),
+            _ => None,
+        });
+        let queue = match (self.read(), &denial) {
+            (Ok(queue), _) => queue,
+            (Err(_), Some(denial)) => return Err(denial.clone()),
+            (Err(error), None) => return Err(unresolved(lost, Some(&error))),
+        };
+        if let Queue::Present(current) = queue
+            && let Some(commit_id) = committed(&current.projection, request)?
+        {
+            let outcome = Outcome::Recovered { commit_id };
+            return Ok(Some(Publication { outcome, current, evaluated_at: at, lost: std::mem::take(lost) }));
+        }
+        match denial {
+            Some(denial) => Err(denial),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The commit of a request id, if it is this request's.
+fn committed(projection: &Projection, request: &FrozenRequest) -> Result<Option<CommitId>, LedgerError> {
+    let Some(accepted) = projection.request(request.id.as_str()) else { return Ok(None) };
+    let same = accepted.fingerprint == request.fingerprint
+        && accepted.kind == request.kind
+        && *accepted.actor == request.actor;
+    if same {
+        return Ok(Some(accepted.commit_id.clone()));
+    }
+    Err(Fault::new(Code::RequestReused, "the request id is committed with another meaning").into())
+}
+
+/// What a decision must be, whoever made it: this request, one step on from what was read.
+fn check_generated(generated: &Generated, request: &FrozenRequest, base: Option<&Current>) -> Result<(), LedgerError> {
+    let commit = &generated.commit;
+    let sound = commit.request.id == request.id
+        && commit.request.fingerprint == request.fingerprint
+        && commit.actor == request.actor
+        && commit.previous.as_ref() == base.and_then(|current| current.projection.tip())
+        && generated.next.tip() == Some(&commit.id)
+        && generated.next.requests().len() == base.map_or(0, |current| current.projection.requests().len()) + 1;
+    if sound { Ok(()) } else { Err(LedgerError::internal("a decision is not one step on from what was read")) }
+}
+
+/// The ledger's bytes: one canonical commit for each line, in causal order, every line ended.
+fn render(projection: &Projection) -> Result<Vec<u8>, LedgerError> {
+    let size = usize::try_from(projection.ledger_bytes()).unwrap_or(0);
+    let mut bytes = Vec::with_capacity(size);
+    for accepted in projection.requests() {
+        bytes.extend_from_slice(accepted.source.as_str().as_bytes());
+        bytes.push(b'\n');
+    }
+    if bytes.len() == size { Ok(bytes) } else { Err(LedgerError::internal("the ledger's bytes were miscounted")) }
+}
+
+fn missing() -> LedgerError {
+    LedgerError::new(
+        Code::QueueMissing,
+        Class::Absent,
+        "there is no queue on this branch",
+        "The first submission makes it; check the branch's name if there should be one.",
+    )
+}
+
+fn unconfirmed() -> LedgerError {
+    LedgerError::new(
+        Code::RepositoryUnavailable,
+        Class::Unavailable,
+        "the server shows no default branch, and nothing confirms that the repository is empty",
+        "Push a first commit to the repository's default branch, then repeat the command.",
+    )
+}
+
+/// True if an attempt's effect is not known. A lost race is known: the look at the branch that follows it decides.
+fn doubtful(lost: &[Attempt]) -> bool {
+    lost.iter().any(|attempt| attempt.result != PushOutcome::Conflict)
+}
+
+/// The attempts are used up, or the branch could not be read after one.
+fn unresolved(lost: &[Attempt], refresh: Option<&LedgerError>) -> LedgerError {
+    let status = lost.iter().rev().find_map(|attempt| match &attempt.result {
+        PushOutcome::Ambiguous(Ambiguity::Status(status)) => Some(*status),
+        _ => None,
+    });
+    let attempts = lost.len();
+    let lost_race = matches!(lost.last(), Some(Attempt { result: PushOutcome::Conflict, .. }));
+    let (class, message) = match refresh {
+        Some(error) if error.class() == Class::Invalid => {
+            let message = format!("{}; whether the request was published is unknown", error.message());
+            let class = if lost_race { Class::Invalid } else { Class::Unknown };
+            return LedgerError::new(error.code(), class, message, error.action());
+        }
+        Some(error) => {
+            let code = error.code();
+            (Class::Unknown, format!("the push's outcome is unknown, and the branch could not be read again ({code})"))
+        }
+        None if doubtful(lost) => (Class::Unknown, format!("the outcome is unknown after {attempts} attempts")),
+        None => (Class::Conflict, format!("other publishers were faster {attempts} times")),
+    };
+    LedgerError::new(
+        Code::PublicationUnresolved,
+        class,
+        message,
+        "Repeat the same command with the same request id; it publishes at most once.",
+    )
+    .with_status(status)
+}
