@@ -3,12 +3,12 @@
 use serde_json::{Map, Value, json};
 use wq_action::engine::{Decision, Generated, Projection, replay};
 use wq_action::protocol::actor::Actor;
-use wq_action::protocol::commit::FrozenRequest;
+use wq_action::protocol::commit::{Candidate, Commit, FrozenRequest};
 use wq_action::protocol::json::Scanner;
 use wq_action::protocol::ledger_text::LedgerText;
 use wq_action::protocol::operation::Observation;
 use wq_action::protocol::request::RequestKind;
-use wq_action::protocol::{At, Opaque, RequestId};
+use wq_action::protocol::{At, CommitId, Epoch, Opaque, RequestId, Text};
 
 use super::ledger::{HOST, canonical, policy, typed, work_id};
 
@@ -240,6 +240,48 @@ impl Queue {
     pub(crate) fn request(&mut self, kind: RequestKind, actor: &str, at: i64, parameters: &Value) -> Outcome<()> {
         let decision = self.decide(kind, actor, at, parameters)?;
         self.publish(decision)
+    }
+
+    /// Appends a commit with operations of the test's own, as a dishonest writer would, and replays it.
+    pub(crate) fn forge(
+        &mut self,
+        kind: RequestKind,
+        actor: &str,
+        at: i64,
+        parameters: &Value,
+        operations: &[Value],
+    ) -> Outcome<()> {
+        self.next += 1;
+        let request = frozen(&format!("r{}", self.next), kind, actor, parameters);
+        let epoch = self.state.installed().unwrap().epoch.clone();
+        self.forge_frozen(&request, &epoch, at, operations)
+    }
+
+    pub(crate) fn forge_frozen(
+        &mut self,
+        request: &FrozenRequest,
+        epoch: &Epoch,
+        at: i64,
+        operations: &[Value],
+    ) -> Outcome<()> {
+        self.next += 1;
+        let operations: Vec<Opaque> = operations.iter().map(|operation| typed(&operation.to_string())).collect();
+        let candidate = Candidate {
+            id: &CommitId::new(format!("forged-{}", self.next)).unwrap(),
+            previous: self.state.tip(),
+            request,
+            policy_epoch: epoch,
+            at: At::new(at).unwrap(),
+            operations: &operations,
+        };
+        let text = Text::from(candidate.encode());
+        let commit = Commit::read(&mut Scanner::new(HOST), &text).map_err(|fault| fault.code().as_str().to_owned())?;
+        let next = self.state.clone().apply(commit).map_err(|fault| fault.code().as_str().to_owned())?;
+        self.text.push_str(text.as_str());
+        self.text.push('\n');
+        self.state = next;
+        self.check();
+        Ok(())
     }
 
     /// A request whose parameters are its operations.

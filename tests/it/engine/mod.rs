@@ -1,8 +1,13 @@
 //! Replay, planning and explanation against the conformance corpus.
 
+mod admission;
 mod corpus_replay;
+mod fairness;
+mod gates;
 mod invalid;
+mod lifecycle;
 mod naive;
 mod planner;
 mod properties;
+mod rules;
 mod vectors;

@@ -95,6 +95,9 @@ struct Selected {
     key_clock: Clock,
 }
 
+/// Place in the queue, Work, observations used.
+type Head = ((u64, u64), String, Vec<String>);
+
 struct Group {
     profile: Value,
     first: String,
@@ -240,7 +243,7 @@ impl<'s> Naive<'s> {
             return Err("capacity_blocked");
         }
         let mut any = false;
-        let mut heads: BTreeMap<(String, String), ((u64, u64), String, Vec<String>)> = BTreeMap::new();
+        let mut heads: BTreeMap<(String, String), Head> = BTreeMap::new();
         for (id, work) in object(&self.state["works"]) {
             if work["pool"] != ask.pool.as_str() || work["state"] != "available" || scratch.claimed.contains(id) {
                 continue;
