@@ -50,7 +50,7 @@ fn order_and_repetition_of_lines_do_not_matter() {
     }
 }
 
-/// S-049, S-057: a truncated ledger is refused, unless it ends with a whole line; then it is that prefix. Removing any
+/// S-049, S-555: a truncated ledger is refused, unless it ends with a whole line; then it is that prefix. Removing any
 /// line but the last is refused.
 #[test]
 fn truncations_are_prefixes_or_refusals() {
@@ -266,7 +266,7 @@ fn grant_view(queue: &mut Queue, at: i64, parameters: &Value) -> (Vec<String>, S
     }
 }
 
-/// S-057: a queue that is replayed after 17 grants and continued grants as one that never stopped.
+/// S-057, S-114: a queue that is replayed after 17 grants and continued grants as one that never stopped.
 #[test]
 fn continuing_from_any_prefix_grants_the_same() {
     let mut policy = busy_policy();
