@@ -1,5 +1,7 @@
 //! A fair, incorruptible work queue for agentic GitHub workflows, kept in one file on a Git branch.
 
+pub mod cli;
 pub mod engine;
 pub mod ledger;
 pub mod protocol;
+pub mod report;

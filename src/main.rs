@@ -1,3 +1,7 @@
-//! The `wq` binary.
+//! The `wq` binary: it hands its arguments to the command line and ends with the status that comes back.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(wq_action::cli::main())
+}

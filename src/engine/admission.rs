@@ -34,7 +34,7 @@ impl Projection {
 
     /// Engine.md 5.1 over the whole submission; returns the new nodes in order.
     pub(crate) fn validate_nodes(&self, operations: &[Operation], actor: &Actor) -> Result<Vec<NewNode>, Fault> {
-        let installed = self.policy()?;
+        let installed = self.rules()?;
         let mut nodes: Vec<NewNode> = Vec::new();
         let mut seen: HashSet<&WorkId> = HashSet::new();
         let mut issues: HashSet<(Text, Text, Text)> = HashSet::new();
@@ -69,7 +69,7 @@ impl Projection {
     pub(crate) fn check_entitlement(&self, node: &WorkDraft, actor: &Actor) -> Result<(), Fault> {
         let (pool, priority, key) =
             (node.pool.as_ref().ok(), node.priority.as_ref().ok(), node.fairness_key.as_ref().ok());
-        let installed = self.policy()?;
+        let installed = self.rules()?;
         let policy = &installed.policy;
         if actor.role == Role::Worker {
             let parent = &self.work_of(self.continuation(actor)?).work;

@@ -110,7 +110,7 @@ impl Projection {
                 }
             }
             _ => {
-                let installed = self.policy()?;
+                let installed = self.rules()?;
                 let pool = installed.policy.pools.get(&parent.work.pool);
                 for operation in operations {
                     if let Operation::Observation(observation) = operation {

@@ -7,7 +7,7 @@ use crate::protocol::fault::ensure;
 impl Projection {
     /// Checks a commit of `candidate` bytes after its operations were applied.
     pub(crate) fn check_budget(&self, candidate: u64, admission: bool, optional: bool) -> Result<(), Fault> {
-        let installed = self.policy()?;
+        let installed = self.rules()?;
         let limits = &installed.policy.limits;
         let (ordinary, recovery) = (limits.ledger_bytes, limits.recovery_bytes);
         let total = self.ledger_bytes + candidate;
@@ -37,7 +37,7 @@ impl Projection {
     /// # Errors
     /// `ledger_invalid` for `requested` out of bounds, `policy_missing` without a Policy.
     pub fn observation_refresh_budget(&self, requested: i64) -> Result<u64, Fault> {
-        let installed = self.policy()?;
+        let installed = self.rules()?;
         refresh_budget(
             self.grants_paused,
             self.ledger_bytes,

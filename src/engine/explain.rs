@@ -55,7 +55,7 @@ impl Projection {
     /// # Errors
     /// `policy_missing` without a Policy, `policy_invalid` as engine.md 4.7 has it for retired pools.
     pub fn explain_work(&self, state: &WorkState, at: At) -> Result<WorkExplanation, Fault> {
-        let installed = self.policy()?;
+        let installed = self.rules()?;
         let policy = &installed.policy;
         let pool = policy.pools.get(&state.work.pool);
         if pool.is_none() {

@@ -111,7 +111,7 @@ impl Projection {
             ActorUnauthorized,
             "the role may not issue this kind of request"
         );
-        let installed = self.policy()?;
+        let installed = self.rules()?;
         let asked = Asked::read(scanner, request)?;
         let commit_id = candidate_id(self.tip.as_ref(), &request.id);
         let mut stopped = None;
@@ -320,7 +320,7 @@ impl Projection {
                 keep_open: None,
             })]);
         }
-        let installed = self.policy()?;
+        let installed = self.rules()?;
         let state = self.work_of(claim);
         let pool = installed.policy.pools.get(&state.work.pool);
         let retry = pool.map(|pool| &pool.retry).ok_or_else(|| Fault::from(Code::PolicyInvalid))?;

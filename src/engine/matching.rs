@@ -8,7 +8,7 @@ use crate::protocol::{At, Fault, Measured};
 impl Projection {
     /// `cb(evidence) <= evidence_bytes`, which every operation with evidence checks before anything else.
     pub(crate) fn check_evidence_size(&self, evidence: &Measured<Evidence>) -> Result<(), Fault> {
-        let installed = self.policy()?;
+        let installed = self.rules()?;
         ensure!(
             evidence.bytes() <= installed.policy.limits.evidence_bytes,
             ResourceLimit,

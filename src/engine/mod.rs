@@ -16,6 +16,7 @@ pub mod registry;
 pub mod replay;
 pub mod schedule;
 pub mod state;
+pub mod submission;
 mod view;
 
 pub use explain::{WorkExplanation, WorkView};

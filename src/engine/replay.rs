@@ -6,7 +6,7 @@ use super::apply::Pending;
 use super::chain;
 use super::schedule::pool::{PoolState, Scales};
 use super::state::{Accepted, Context, Installed, Projection};
-use crate::protocol::actor::{Actor, Role};
+use crate::protocol::actor::Role;
 use crate::protocol::commit::Commit;
 use crate::protocol::fault::ensure;
 use crate::protocol::json::Scanner;
@@ -91,9 +91,8 @@ impl Projection {
     }
 
     fn extend(mut self, commit: Commit, budgeted: bool) -> Result<Self, Fault> {
-        let actor = Arc::new(commit.actor.clone());
-        self.admit_commit(&commit, &actor)?;
-        let Commit { source, id, previous: _, request, actor: _, policy_epoch, at, operations } = commit;
+        self.admit_commit(&commit)?;
+        let Commit { source, id, previous: _, request, actor, policy_epoch, at, operations } = commit;
         let first_claim = self.claims.len() as u32;
         let candidate = source.len() as u64 + 1;
         let context = Context {
@@ -137,7 +136,8 @@ impl Projection {
     }
 
     /// Steps 1 to 10 of the pipeline: everything that is decided before an operation is looked at.
-    fn admit_commit(&mut self, commit: &Commit, actor: &Arc<Actor>) -> Result<(), Fault> {
+    fn admit_commit(&mut self, commit: &Commit) -> Result<(), Fault> {
+        let actor = &commit.actor;
         if self.requests.is_empty() && self.repository.is_none() {
             self.repository = Some(actor.repository.clone());
         }
@@ -163,7 +163,7 @@ impl Projection {
                 ensure!(current, PolicyInvalid, "the commit names an epoch that is not installed");
             }
         }
-        let installed = self.policy()?;
+        let installed = self.rules()?;
         ensure!(
             commit.operations.len() as u64 <= installed.policy.limits.operations,
             ResourceLimit,

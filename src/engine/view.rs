@@ -32,6 +32,11 @@ impl Projection {
         self.installed.clone().ok_or_else(|| Fault::from(crate::protocol::Code::PolicyMissing))
     }
 
+    /// As [`Projection::policy`], borrowed.
+    pub(crate) fn rules(&self) -> Result<&Installed, Fault> {
+        self.installed.as_deref().ok_or_else(|| Fault::from(crate::protocol::Code::PolicyMissing))
+    }
+
     /// Every Work in FIFO order.
     pub fn works(&self) -> impl ExactSizeIterator<Item = &WorkState> {
         self.works.iter()

@@ -427,7 +427,7 @@ fn check_generated(generated: &Generated, request: &FrozenRequest, base: Option<
     let commit = &generated.commit;
     let sound = commit.request.id == request.id
         && commit.request.fingerprint == request.fingerprint
-        && commit.actor == request.actor
+        && *commit.actor == request.actor
         && commit.previous.as_ref() == base.and_then(|current| current.projection.tip())
         && generated.next.tip() == Some(&commit.id)
         && generated.next.requests().len() == base.map_or(0, |current| current.projection.requests().len()) + 1;

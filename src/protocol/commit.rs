@@ -1,5 +1,7 @@
 //! The QueueCommit (engine.md 2.1).
 
+use std::sync::Arc;
+
 use super::actor::Actor;
 use super::fault::ensure;
 use super::identity::{At, CommitId, Epoch, Identity, Opaque, Within};
@@ -30,8 +32,8 @@ pub struct Commit {
     pub previous: Option<CommitId>,
     /// Request.
     pub request: Request,
-    /// Actor.
-    pub actor: Actor,
+    /// Actor, shared with everything that remembers it.
+    pub actor: Arc<Actor>,
     /// Epoch that the commit was decided under.
     pub policy_epoch: Epoch,
     /// Time of the decision.
@@ -156,7 +158,7 @@ impl Commit {
         let previous = if previous.is_null() { None } else { Some(CommitId::read(previous, Code::LedgerInvalid)?) };
         let policy_epoch = Epoch::read(slot(3)?, Code::LedgerInvalid)?;
         let at = At::read(slot(4)?, Code::LedgerInvalid)?;
-        let actor = Actor::read(slot(5)?, Code::LedgerInvalid)?;
+        let actor = Arc::new(Actor::read(slot(5)?, Code::LedgerInvalid)?);
         let carried = slot(7)?;
         let (request, asked) = read_request(slot(6)?, slot(5)?, carried)?;
         ensure!(actor.role.may_issue(request.kind), ActorUnauthorized, "the role may not issue this kind of request");

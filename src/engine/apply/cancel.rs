@@ -45,7 +45,7 @@ impl Projection {
             self.claim_authority(ix, context.actor, false)?;
         }
         let origin = self.backoff_origin(ix, context, pending)?;
-        let installed = self.policy()?;
+        let installed = self.rules()?;
         let pool = installed.policy.pools.get(&work.work.pool);
         let backoff = pool.map_or(0, |pool| pool.retry.backoff_ms.get());
         let least = later(origin, backoff);
@@ -131,7 +131,7 @@ impl Projection {
 
     fn check_canceller(&self, cancellation: &WorkCancellation, ix: WorkIx, context: &Context<'_>) -> Result<(), Fault> {
         let actor = context.actor;
-        let installed = self.policy()?;
+        let installed = self.rules()?;
         let policy = &installed.policy;
         let state = self.work_at(ix);
         if actor.role == Role::Producer && !policy.aw {

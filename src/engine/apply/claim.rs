@@ -16,7 +16,7 @@ use crate::protocol::{Code, Fault};
 impl Projection {
     pub(super) fn apply_claim(
         &mut self,
-        claim: &Claim,
+        claim: Claim,
         index: u32,
         context: &Context<'_>,
         pending: &mut Pending,
@@ -38,19 +38,19 @@ impl Projection {
         let planned = plan.claims.get(pending.consumed);
         let planned =
             planned.ok_or_else(|| Fault::new(Code::SelectionInvalid, "a Claim goes beyond the fair prefix"))?;
-        ensure!(planned.claim == *claim, SelectionInvalid, "the Claim is not the one that the scheduler computes");
+        ensure!(planned.claim == claim, SelectionInvalid, "the Claim is not the one that the scheduler computes");
         ensure!(!self.claim_ids.contains_key(&claim.claim_id), ClaimConflict, "the Claim id exists already");
         let dispatch = match pending.opened.get(planned.group) {
             Some(dispatch) => *dispatch,
             None => {
                 let free = !self.dispatch_ids.contains_key(&claim.dispatch_id);
                 ensure!(free, PackingInvalid, "the dispatch was opened by another commit");
-                let dispatch = self.open_planned(plan, planned, context)?;
+                let dispatch = self.open_planned(&claim, plan, planned, context)?;
                 pending.opened.push(dispatch);
                 dispatch
             }
         };
-        self.grant(planned, dispatch, index, context)?;
+        self.grant(claim, planned, dispatch, index, context)?;
         pending.consumed += 1;
         pending.claimed = true;
         Ok(())
@@ -58,15 +58,16 @@ impl Projection {
 
     fn open_planned(
         &mut self,
+        claim: &Claim,
         plan: &Plan,
         planned: &PlannedClaim,
         context: &Context<'_>,
     ) -> Result<DispatchIx, Fault> {
         let group = &plan.groups[planned.group];
-        let installed = self.policy()?;
+        let installed = self.rules()?;
         Ok(self.open_dispatch(DispatchState {
             assignment: Assignment {
-                dispatch_id: group.dispatch_id.clone(),
+                dispatch_id: claim.dispatch_id.clone(),
                 request_id: context.request_id.clone(),
                 commit_id: context.commit_id.clone(),
                 policy_epoch: installed.epoch.clone(),
@@ -89,16 +90,18 @@ impl Projection {
 
     fn grant(
         &mut self,
+        claim: Claim,
         planned: &PlannedClaim,
         dispatch: DispatchIx,
         index: u32,
         context: &Context<'_>,
     ) -> Result<(), Fault> {
         let ix = ClaimIx(self.claims.len() as u32);
-        let member = self.member(planned)?;
+        let member = self.member(&claim, planned.work)?;
         let pool = self.work_at(planned.work).pool;
+        self.claim_ids.insert(claim.claim_id.clone(), ix);
         self.claims.push(ClaimState {
-            claim: planned.claim.clone(),
+            claim,
             commit_id: context.commit_id.clone(),
             request_id: context.request_id.clone(),
             status: ClaimStatus::Open,
@@ -117,7 +120,6 @@ impl Projection {
             work: planned.work,
             dispatch,
         });
-        self.claim_ids.insert(planned.claim.claim_id.clone(), ix);
         // Membership does not change what a reservation counts.
         let state = &mut self.dispatches[dispatch.0 as usize];
         state.assignment.claims.push(member);

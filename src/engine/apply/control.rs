@@ -7,7 +7,7 @@ use crate::protocol::{Code, Fault, Wire as _};
 
 impl Projection {
     pub(super) fn apply_control(&mut self, control: Control) -> Result<(), Fault> {
-        let installed = self.policy()?;
+        let installed = self.rules()?;
         let size = control.canonical().len() as u64;
         if let Switch::CredentialGeneration(generation) = &control.switch {
             ensure!(

@@ -18,7 +18,7 @@ impl Projection {
         if dispatch.released {
             return Err(missing());
         }
-        let installed = self.policy()?;
+        let installed = self.rules()?;
         let pool = installed.policy.pools.get(&dispatch.assignment.pool);
         let attempts = pool.map_or(0, |pool| pool.reconciliation.max_attempts.get());
         ensure!(

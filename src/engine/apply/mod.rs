@@ -36,9 +36,10 @@ pub(crate) struct Pending {
 impl Pending {
     pub(crate) fn new(operations: &[Operation]) -> Self {
         let mut pending = Self::default();
+        let cancels = operations.iter().any(|operation| matches!(operation, Operation::ClaimCancellation(_)));
         for operation in operations {
             match operation {
-                Operation::Release(release) => {
+                Operation::Release(release) if cancels => {
                     pending.releases.push((release.dispatch_id.clone(), release.evidence.clone()));
                 }
                 Operation::ClaimCancellation(cancellation) => pending.cancelled.push(cancellation.work_id.clone()),
@@ -91,7 +92,7 @@ impl Projection {
                 ensure!(!pending.claimed, PackingInvalid, "an Observation follows a Claim");
                 self.apply_observation(*observation, context)
             }
-            Operation::Claim(claim) => self.apply_claim(&claim, index, context, pending),
+            Operation::Claim(claim) => self.apply_claim(claim, index, context, pending),
             Operation::Completion(completion) => self.apply_completion(&completion, context),
             Operation::ClaimCancellation(cancellation) => self.cancel_claim(cancellation, context, pending),
             Operation::WorkCancellation(cancellation) => self.cancel_work(cancellation, context),

@@ -14,7 +14,7 @@ impl Projection {
         observation: Measured<Observation>,
         context: &Context<'_>,
     ) -> Result<(), Fault> {
-        let installed = self.policy()?;
+        let installed = self.rules()?;
         let policy = &installed.policy;
         let repository = observation.resource.repository.as_str();
         if context.actor.role == Role::Worker {

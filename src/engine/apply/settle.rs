@@ -45,7 +45,7 @@ impl Projection {
         let open = self.pending_completion(&result.work_id, &result.claim_id, &result.completion_id)?;
         let claim = self.claim(result.claim_id.as_str()).ok_or_else(|| Fault::from(Code::DeliveryConflict))?;
         self.match_evidence(self.dispatch_of(claim), &result.evidence, context.at, EvidenceKind::Delivery)?;
-        let installed = self.policy()?;
+        let installed = self.rules()?;
         let size = result.descriptor.0.len() as u64;
         ensure!(size <= installed.policy.limits.result_bytes, ResourceLimit, "the descriptor exceeds its limit");
         let commit_id = context.commit_id.clone();
@@ -64,7 +64,7 @@ impl Projection {
         let open = self.pending_completion(&failure.work_id, &failure.claim_id, &failure.completion_id)?;
         let claim = self.claim(failure.claim_id.as_str()).ok_or_else(|| Fault::from(Code::DeliveryConflict))?;
         self.match_evidence(self.dispatch_of(claim), &failure.evidence, context.at, EvidenceKind::TerminalRun)?;
-        let installed = self.policy()?;
+        let installed = self.rules()?;
         let pool = installed.policy.pools.get(&self.work_at(open.work).work.pool);
         let bounds = &pool.ok_or_else(|| Fault::from(Code::PolicyInvalid))?.reconciliation;
         check_exhaustion(&failure, open.completion_at, context.at, bounds)?;

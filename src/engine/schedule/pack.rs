@@ -303,11 +303,11 @@ impl Projection {
     /// # Errors
     /// `dependency_result_unavailable`, which eligibility excludes; `internal` without a Policy.
     pub fn planned_assignments(&self, plan: &Plan, inputs: &PlanInputs<'_>) -> Result<Vec<Assignment>, Fault> {
-        let installed = self.policy()?;
+        let installed = self.rules()?;
         let assignments = plan.groups.iter().map(|group| {
             let members = group.claims.iter().map(|index| {
                 let planned = &plan.claims[*index];
-                self.member(planned)
+                self.member(&planned.claim, planned.work)
             });
             Ok(Assignment {
                 dispatch_id: group.dispatch_id.clone(),
@@ -322,12 +322,12 @@ impl Projection {
         assignments.collect()
     }
 
-    pub(crate) fn member(&self, planned: &PlannedClaim) -> Result<Member, Fault> {
-        let work = self.work_at(planned.work);
+    pub(crate) fn member(&self, claim: &Claim, work: WorkIx) -> Result<Member, Fault> {
+        let work = self.work_at(work);
         Ok(Member {
-            handle: planned.claim.handle.clone(),
-            claim_id: planned.claim.claim_id.clone(),
-            work_id: planned.claim.work_id.clone(),
+            handle: claim.handle.clone(),
+            claim_id: claim.claim_id.clone(),
+            work_id: claim.work_id.clone(),
             work: work.work.payload.clone(),
             result_refs: self.result_refs(work)?,
         })

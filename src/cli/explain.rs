@@ -1,0 +1,248 @@
+//! `wq explain`.
+
+use super::prediction::{Question, write_plan_members};
+use super::source::{LedgerArgs, Loaded, load};
+use super::work_view::view_members;
+use super::{Failure, Global, Reply};
+use crate::engine::Projection;
+use crate::engine::state::{Barrier, WorkState};
+use crate::protocol::json::Writer;
+use crate::protocol::resource::Edge;
+use crate::protocol::{At, Code, Wire as _};
+use crate::report::label;
+
+/// Say who is next and why, or why a Work waits, or why a Claim was granted. Changes nothing.
+///
+/// Without a selector: the next selection of --pool. With --work-id: that Work. With --claim-id or --request-id: a
+/// committed decision.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    source: LedgerArgs,
+    /// Pool to explain, 1 to 256 bytes [default: default].
+    #[arg(long, value_name = "POOL")]
+    pool: Option<String>,
+    /// Explain this Work, 1 to 256 bytes.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["claim_id", "request_id"])]
+    work_id: Option<String>,
+    /// Explain the grant of this Claim, 1 to 256 bytes.
+    #[arg(long, value_name = "ID", visible_alias = "before-claim", conflicts_with_all = ["pool", "request_id"])]
+    claim_id: Option<String>,
+    /// Moment to evaluate, in Unix milliseconds, 0 to 2^53-1 [default: now].
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(i64).range(0..=9_007_199_254_740_991))]
+    at: Option<i64>,
+}
+
+pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
+    if args.pool.is_some() && global.request_id.is_some() {
+        let message = "a committed request is explained as it was decided, so --pool has no meaning beside it";
+        return Err(Failure::new(Code::InspectionInvalid, message, "Leave out --pool or --request-id."));
+    }
+    let mut loaded = load(global, &args.source)?;
+    if let Some(at) = args.at {
+        loaded.evaluated_at = At::new(at)?;
+    }
+    let body = match (&args.work_id, &args.claim_id, &global.request_id) {
+        (Some(work_id), _, _) => work(&loaded, work_id, global.json)?,
+        (_, Some(claim_id), _) => claim(&loaded, claim_id, global.json)?,
+        (_, _, Some(request_id)) => request(&loaded, request_id, global.json)?,
+        _ => pool(&loaded, args.pool.as_deref().unwrap_or("default"), global.json)?,
+    };
+    Ok(Reply::done(body))
+}
+
+fn missing(code: Code, what: &'static str) -> Failure {
+    Failure::new(
+        code,
+        format!("the queue has no {what} of this id"),
+        "Compare the id with what inspect or replay show.",
+    )
+}
+
+/// The next selection of a pool, and what one Claim in one dispatch would be.
+fn pool(loaded: &Loaded, pool: &str, json: bool) -> Result<String, Failure> {
+    let question = Question {
+        pool: pool.to_owned(),
+        at: loaded.evaluated_at.get(),
+        max_claims: 1,
+        max_dispatches: 1,
+        max_bytes: None,
+        worker_profiles: None,
+        preceding_operations: 0,
+        request_id: None,
+        commit_id: None,
+    };
+    let prediction = question.ask(&loaded.projection)?;
+    let refused = |fault| Failure::from(fault).at_request();
+    let (plan, selection) = (prediction.plan.map_err(refused)?, prediction.select.map_err(refused)?);
+    if json {
+        let mut writer = Writer::new();
+        writer.object(|members| {
+            loaded.provenance(members);
+            members.name("at", |w| loaded.evaluated_at.write(w));
+            members.name("decision", |w| w.object(|decision| write_plan_members(&plan, decision)));
+            members.name("pool", |w| w.string(pool));
+            members.name("selection", |w| selection.write(w));
+            members.name("status", |w| w.string("snapshot_prediction"));
+        });
+        return Ok(writer.finish());
+    }
+    let mut out = format!("pool {}: {}\n", label(pool), selection.reason);
+    if let Some(work) = selection.work_id.as_ref().and_then(|id| loaded.projection.work(id.as_str())) {
+        out.push_str(&format!(
+            "next: {} node={} priority={} key={}\n",
+            label(work.work.work_id.as_str()),
+            label(work.work.node_key.as_str()),
+            work.scheduling_priority().get(),
+            label(work.work.fairness_key.as_str()),
+        ));
+        let pass = |pass: &Option<String>| pass.clone().unwrap_or_default();
+        let (class, key) = (pass(&selection.class_pass), pass(&selection.key_pass));
+        out.push_str(&format!("class pass {class}, key pass {key}\n"));
+        if plan.claims.is_empty() {
+            out.push_str(&format!("held back now: {}\n", plan.reason));
+        }
+    }
+    out.push_str("A prediction: it grants and changes nothing.\n");
+    Ok(out)
+}
+
+/// Node keys from a Work along its first unverified predecessors.
+fn path(projection: &Projection, state: &WorkState) -> Vec<String> {
+    let mut keys = vec![state.work.node_key.to_string()];
+    let mut at = state;
+    let most = projection.installed().map_or(0, |installed| installed.policy.limits.graph_nodes as usize);
+    while keys.len() < most {
+        let waiting = at.work.depends_on.iter().find_map(|edge| match edge {
+            Edge::Work(id) => projection.work(id.as_str()).filter(|state| state.barrier() != Barrier::Verified),
+            Edge::Gate(_) => None,
+        });
+        let Some(next) = waiting else { break };
+        keys.push(next.work.node_key.to_string());
+        at = next;
+    }
+    keys
+}
+
+fn work(loaded: &Loaded, id: &str, json: bool) -> Result<String, Failure> {
+    let projection = &loaded.projection;
+    let state = projection.work(id).ok_or_else(|| missing(Code::WorkMissing, "Work"))?;
+    let at = loaded.evaluated_at;
+    let explanation = projection.explain_work(state, at)?;
+    let view = projection.view_work(state, at, None);
+    let path = path(projection, state);
+    if !json {
+        let keys: Vec<String> = path.iter().map(|key| label(key)).collect();
+        let mut out = format!("{}: {}\n", view.reason, keys.join(" -> "));
+        if view.label != view.reason {
+            out.push_str(&format!("that is: {}\n", view.label));
+        }
+        out.push_str(&format!(
+            "state {}, delivery {}, priority {}, key {}, attempts {}\n",
+            state.state(),
+            state.barrier().as_str(),
+            state.scheduling_priority().get(),
+            label(state.work.fairness_key.as_str()),
+            state.attempts,
+        ));
+        for (kind, id, reason) in &view.unresolved {
+            out.push_str(&format!("  waits for {kind} {}: {reason}\n", label(id)));
+        }
+        let hidden = view.unresolved_total - view.unresolved.len();
+        if hidden > 0 {
+            out.push_str(&format!("  and {hidden} more\n"));
+        }
+        return Ok(out);
+    }
+    // The engine's own explanation, with the members of decision 71 and the provenance around it.
+    let mut inner = Writer::new();
+    projection.write_work_explanation(&explanation, &mut inner);
+    let inner = inner.finish();
+    let mut writer = Writer::new();
+    writer.object(|members| {
+        loaded.provenance(members);
+        view_members(state, &view, members);
+        members.name("at", |w| at.write(w));
+        members.name("barrier", |w| w.string(state.barrier().as_str()));
+        members.name("explanation", |w| w.raw(&inner));
+        members.name("graph_id", |w| state.work.graph_id.write(w));
+        members.name("node_key", |w| state.work.node_key.write(w));
+        members.name("observations", |w| w.array(&explanation.readiness.observations, |w, id| id.write(w)));
+        members.name("path", |w| w.array(&path, |w, key| w.string(key)));
+        members.name("pool", |w| state.work.pool.write(w));
+        members.name("scheduling_eligible", |w| w.bool(explanation.scheduling.is_ready()));
+        members.name("state", |w| w.string(state.state()));
+        members.name("status", |w| w.string("operator_live_read"));
+        members.name("work_id", |w| state.work.work_id.write(w));
+    });
+    Ok(writer.finish())
+}
+
+fn claim(loaded: &Loaded, id: &str, json: bool) -> Result<String, Failure> {
+    let projection = &loaded.projection;
+    let state = projection.claim(id).ok_or_else(|| missing(Code::ClaimMissing, "Claim"))?;
+    let work = projection.work_of(state);
+    if !json {
+        let explanation = &state.explanation;
+        return Ok(format!(
+            "granted {} to {} node={} priority={} key={}\nclass pass {} -> {}, key pass {} -> {}\n\
+             open Claims {} -> {}, native reservations {} -> {}\n",
+            label(state.claim.work_id.as_str()),
+            label(state.claim.claim_id.as_str()),
+            label(work.work.node_key.as_str()),
+            explanation.priority.get(),
+            label(work.work.fairness_key.as_str()),
+            explanation.class_pass_prior,
+            explanation.class_pass,
+            explanation.key_pass_prior,
+            explanation.key_pass,
+            explanation.capacity_before.logical,
+            explanation.capacity_after.logical,
+            explanation.capacity_before.native,
+            explanation.capacity_after.native,
+        ));
+    }
+    let mut inner = Writer::new();
+    projection.write_claim_explanation(state, &mut inner);
+    Ok(with_provenance(loaded, &inner.finish()))
+}
+
+/// Puts the Git commit and the time of reading into an object that has its own `tip`.
+fn with_provenance(loaded: &Loaded, object: &str) -> String {
+    let sha = loaded.sha.as_ref().map_or_else(|| "null".to_owned(), |sha| format!("\"{sha}\""));
+    let body = object.strip_prefix('{').unwrap_or(object);
+    format!("{{\"evaluated_at\":{},\"sha\":{sha},{body}", loaded.evaluated_at.get())
+}
+
+fn request(loaded: &Loaded, id: &str, json: bool) -> Result<String, Failure> {
+    let projection = &loaded.projection;
+    let accepted = projection.request(id).ok_or_else(|| missing(Code::RequestMissing, "request"))?;
+    let claims = projection.granted(accepted);
+    if !json {
+        let mut out = format!(
+            "{} was committed as {} under epoch {}\n",
+            accepted.kind,
+            label(accepted.commit_id.as_str()),
+            label(accepted.policy_epoch.as_str()),
+        );
+        for claim in claims {
+            let (claim_id, work_id) = (claim.claim.claim_id.as_str(), claim.claim.work_id.as_str());
+            out.push_str(&format!("  {} on {}\n", label(claim_id), label(work_id)));
+        }
+        return Ok(out);
+    }
+    let mut writer = Writer::new();
+    writer.object(|members| {
+        loaded.provenance(members);
+        members.name("at", |w| accepted.at.write(w));
+        members.name("claims", |w| {
+            w.array(claims, |w, claim| projection.write_claim_explanation(claim, w));
+        });
+        members.name("commit_id", |w| accepted.commit_id.write(w));
+        members.name("kind", |w| accepted.kind.write(w));
+        members.name("policy_epoch", |w| accepted.policy_epoch.write(w));
+        members.name("request_id", |w| accepted.request_id.write(w));
+        members.name("status", |w| w.string("committed_request"));
+    });
+    Ok(writer.finish())
+}

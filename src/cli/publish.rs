@@ -1,0 +1,157 @@
+//! What the publishing commands share: who asks, under which request id, and how a publication's end is told.
+
+use std::path::Path;
+
+use super::source::{Access, provenance, request_id};
+use super::{Failure, Global, input};
+use crate::engine::submission::{Defaults, parameters};
+use crate::ledger::proposal::{Worker, default_policy, read_policy};
+use crate::ledger::{Class, Clock as _, LedgerError, Outcome, Publication, Publisher, Queue, SystemClock};
+use crate::protocol::actor::{Actor, Role};
+use crate::protocol::commit::FrozenRequest;
+use crate::protocol::json::{Members, Value};
+use crate::protocol::policy::Policy;
+use crate::protocol::request::RequestKind;
+use crate::protocol::{At, Fault, ProfileName, RequestId, Revision};
+use crate::report::label;
+
+/// The one worker of a local queue's default Policy, `.github/workflows/worker.lock.yml`. There is no GitHub to ask
+/// for a revision, so the route names the null revision: grants work, and nothing could be launched from it.
+const LOCAL_WORKER: &str = "worker";
+
+/// How often a submission is completed anew because the queue changed under it.
+const RECOMPLETIONS: usize = 4;
+
+/// A publication that ended well, with its request.
+pub(crate) struct Published {
+    pub(crate) request: FrozenRequest,
+    pub(crate) publication: Publication,
+}
+
+impl Published {
+    /// Adds what every publishing command tells: request, commit, what this call did, and provenance.
+    pub(crate) fn members(&self, members: &mut Members<'_>) {
+        let Publication { outcome, current, evaluated_at, lost } = &self.publication;
+        let published_now = matches!(outcome, Outcome::PublishedNow { .. });
+        members.name("changed", |w| w.bool(published_now));
+        members.name("commit_id", |w| match outcome.commit_id() {
+            Some(commit) => w.string(commit.as_str()),
+            None => w.raw("null"),
+        });
+        members.name("idempotent", |w| {
+            w.bool(matches!(
+                outcome,
+                Outcome::Done { .. } | Outcome::Recovered { .. } | Outcome::AlreadyCommitted { .. }
+            ));
+        });
+        members.name("lost_attempts", |w| w.integer(lost.len() as i64));
+        members.name("published_now", |w| w.bool(published_now));
+        members.name("recovered", |w| w.bool(matches!(outcome, Outcome::Recovered { .. })));
+        members.name("replayed", |w| w.bool(matches!(outcome, Outcome::AlreadyCommitted { .. })));
+        members.name("request_id", |w| w.string(self.request.id.as_str()));
+        provenance(&current.projection, Some(&current.commit.to_string()), *evaluated_at, members);
+    }
+
+    /// One line about the commit, for people.
+    pub(crate) fn line(&self) -> String {
+        let id = label(self.request.id.as_str());
+        let commit = |commit: Option<&crate::protocol::CommitId>| {
+            commit.map_or_else(|| "nothing".to_owned(), |commit| format!("commit {}", label(commit.as_str())))
+        };
+        let outcome = &self.publication.outcome;
+        let told = commit(outcome.commit_id());
+        match outcome {
+            Outcome::PublishedNow { .. } => format!("{told}, request={id}\n"),
+            Outcome::Recovered { .. } => format!("{told}, found after an uncertain push, request={id}\n"),
+            Outcome::AlreadyCommitted { .. } => format!("{told}, committed before; nothing written, request={id}\n"),
+            Outcome::Done { .. } => format!("{told}, unchanged; nothing written, request={id} stays unused\n"),
+            Outcome::Nothing { .. } => format!("nothing written, request={id} stays unused\n"),
+        }
+    }
+}
+
+/// An actor of a local queue: role, account and repository, no run.
+pub(crate) fn actor(access: &Access, role: Role) -> Result<Actor, Failure> {
+    Ok(Actor::new(role, access.principal.clone(), access.repository.clone())?)
+}
+
+/// The Policy of a first submission: the file's, or the default one with one placeholder route.
+pub(crate) fn proposal(access: &Access, file: Option<&Path>) -> Result<Policy, Failure> {
+    if let Some(path) = file {
+        let text = input::text(path)?;
+        return read_policy(&text).map_err(|error| at_input(&error));
+    }
+    let worker =
+        Worker { name: ProfileName::new(LOCAL_WORKER)?, revision: Revision::new("0".repeat(40))?, contract: None };
+    Ok(default_policy(access.name(), &[worker])?)
+}
+
+/// A defect of an input file exits 2, whatever its code means in a ledger.
+fn at_input(error: &LedgerError) -> Failure {
+    let mut fault = Fault::new(error.code(), error.message().to_owned());
+    if let Some(offset) = error.offset() {
+        fault = fault.at(offset);
+    }
+    Failure::input(&fault, "the Policy file")
+}
+
+/// Submits nodes as a producer. Defaults are filled from the queue as it stands; when the queue changes so that they
+/// would be others (the same Work admitted meanwhile, another first Policy), they are filled again.
+pub(crate) fn submit(global: &Global, nodes: &[Value], policy: Option<&Path>) -> Result<Published, Failure> {
+    let access = Access::open(global)?;
+    let proposal = proposal(&access, policy)?;
+    let (id, actor) = (request_id(global)?, actor(&access, Role::Producer)?);
+    let mut publisher = access.publisher()?;
+    // One time for all completions: a refusal is final unless the queue itself makes the submission another one.
+    let at = SystemClock.now();
+    let mut refused: Option<(String, LedgerError)> = None;
+    for _ in 0..RECOMPLETIONS {
+        let text = match (completed(&mut publisher, nodes, &proposal, at), refused.take()) {
+            (Ok(text), Some((before, error))) if before == text => return Err(refusal(error)),
+            (Ok(text), _) => text,
+            (Err(_), Some((_, error))) => return Err(refusal(error)),
+            (Err(failure), None) => return Err(failure),
+        };
+        let request = freeze(&id, RequestKind::Submit, &actor, &text)?;
+        match publisher.publish_request(&request, Some(&proposal)) {
+            Ok(publication) => return Ok(Published { request, publication }),
+            Err(error) if matches!(error.class(), Class::Invalid | Class::Denied) => refused = Some((text, error)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(match refused {
+        Some((_, error)) => refusal(error),
+        None => Fault::from(crate::protocol::Code::Internal).into(),
+    })
+}
+
+/// A refused submission. The ledger was read before, so what replay would not accept is the submission's.
+fn refusal(error: LedgerError) -> Failure {
+    let asked = error.line().is_none();
+    let failure = Failure::from(error);
+    if asked { failure.at_request() } else { failure }
+}
+
+/// The submission's canonical parameters, completed on what the queue holds now.
+fn completed(publisher: &mut Publisher<'_>, nodes: &[Value], proposal: &Policy, at: At) -> Result<String, Failure> {
+    let queue = publisher.read()?;
+    let projection = match &queue {
+        Queue::Present(current) => Some(&current.projection),
+        Queue::Absent | Queue::EmptyRepository => None,
+    };
+    let installed = projection.and_then(|projection| projection.installed());
+    let policy = installed.map_or(proposal, |installed| &installed.policy);
+    let defaults = Defaults { projection, policy, at };
+    parameters(nodes, &defaults).map_err(|fault| Failure::input(&fault, "the submission"))
+}
+
+/// Fixes a request for all attempts.
+pub(crate) fn freeze(
+    id: &RequestId,
+    kind: RequestKind,
+    actor: &Actor,
+    parameters: &str,
+) -> Result<FrozenRequest, Failure> {
+    FrozenRequest::new(id.clone(), kind, actor.clone(), parameters)
+        .map_err(|fault| Failure::input(&fault, "the request"))
+}

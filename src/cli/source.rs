@@ -1,0 +1,195 @@
+//! Where a command finds the queue: a ledger file, or the branch of a local repository.
+
+use std::path::{Path, PathBuf};
+
+use super::failure::sentence;
+use super::input::{self, Refused};
+use super::{Failure, Global};
+use crate::engine::{Projection, replay};
+use crate::ledger::commit_object::Author;
+use crate::ledger::{
+    Bounds, Branch, Clock as _, Entropy as _, Environment, Git, GitTransport, LedgerError, Publisher, Remote,
+    RepositoryName, Retries, Setup, SystemClock, SystemEntropy,
+};
+use crate::protocol::json::{Members, Scanner};
+use crate::protocol::ledger_text::{LedgerFault, LedgerText};
+use crate::protocol::limits::MAX_LEDGER_BYTES;
+use crate::protocol::{At, Code, Decimal, Fault, Repository, RequestId};
+
+/// Repository of a local queue that names none (design.md 7).
+const LOCAL_REPOSITORY: &str = "local/queue";
+/// Account that acts on a local queue unless one is named.
+const LOCAL_PRINCIPAL: &str = "1";
+
+/// The ledger file, for commands that only read.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct LedgerArgs {
+    /// Read this ledger file instead of a branch, or standard input for `-`. At most 80 MiB.
+    #[arg(long, value_name = "FILE", conflicts_with = "remote")]
+    pub(crate) ledger: Option<PathBuf>,
+}
+
+/// A queue as it was read, and where and when.
+pub(crate) struct Loaded {
+    pub(crate) projection: Projection,
+    /// Git commit of the branch; none for a file.
+    pub(crate) sha: Option<String>,
+    /// When the question was asked, in Unix milliseconds.
+    pub(crate) evaluated_at: At,
+}
+
+impl Loaded {
+    /// Adds the provenance that every answer carries (decision 46).
+    pub(crate) fn provenance(&self, members: &mut Members<'_>) {
+        provenance(&self.projection, self.sha.as_deref(), self.evaluated_at, members);
+    }
+}
+
+/// Adds `tip`, `sha` and `evaluated_at`.
+pub(crate) fn provenance(projection: &Projection, sha: Option<&str>, at: At, members: &mut Members<'_>) {
+    members.name("evaluated_at", |w| w.integer(at.get()));
+    members.name("sha", |w| match sha {
+        Some(sha) => w.string(sha),
+        None => w.raw("null"),
+    });
+    members.name("tip", |w| match projection.tip() {
+        Some(tip) => w.string(tip.as_str()),
+        None => w.raw("null"),
+    });
+}
+
+/// Reads the queue that the flags name.
+pub(crate) fn load(global: &Global, args: &LedgerArgs) -> Result<Loaded, Failure> {
+    match &args.ledger {
+        Some(path) => {
+            let text = frame(path)?.map_err(|fault| Failure::ledger(&fault))?;
+            let projection = replay(&text, &mut scanner()?).map_err(|fault| Failure::ledger(&fault))?;
+            Ok(Loaded { projection, sha: None, evaluated_at: SystemClock.now() })
+        }
+        None => {
+            let access = Access::open(global)?;
+            let current = access.publisher()?.read_present()?;
+            let current = std::sync::Arc::unwrap_or_clone(current);
+            Ok(Loaded {
+                projection: current.projection,
+                sha: Some(current.commit.to_string()),
+                evaluated_at: SystemClock.now(),
+            })
+        }
+    }
+}
+
+/// Reads and frames a ledger file. The outer error is a file that cannot be read, the inner one a ledger that is
+/// refused.
+pub(crate) fn frame(path: &Path) -> Result<Result<LedgerText, LedgerFault>, Failure> {
+    match input::read(path, MAX_LEDGER_BYTES) {
+        Ok(bytes) => Ok(LedgerText::new(bytes)),
+        Err(Refused::TooLong) => Ok(Err(Fault::new(Code::ResourceLimit, "the ledger is longer than 80 MiB").into())),
+        Err(Refused::Unreadable(failure)) => Err(failure),
+    }
+}
+
+/// A scanner that approves resources of the server that the environment names, `github.com` by default (decision 9).
+pub(crate) fn scanner() -> Result<Scanner, Failure> {
+    host().map(|host| Scanner::new(&host))
+}
+
+fn host() -> Result<String, Failure> {
+    let Some(server) = std::env::var_os("GITHUB_SERVER_URL").filter(|server| !server.is_empty()) else {
+        return Ok("github.com".to_owned());
+    };
+    let host =
+        server.to_str().and_then(|server| server.strip_prefix("https://")).map(|rest| rest.trim_end_matches('/'));
+    let plain = |host: &&str| {
+        !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':'))
+    };
+    host.filter(plain).map(str::to_owned).ok_or_else(|| {
+        Failure::new(
+            Code::SettingsInvalid,
+            "GITHUB_SERVER_URL is not an https URL of a host",
+            "Set it to a URL such as https://github.com, or unset it.",
+        )
+    })
+}
+
+/// The way to the queue branch of a local repository, and who acts there.
+pub(crate) struct Access {
+    transport: GitTransport,
+    branch: Branch,
+    name: RepositoryName,
+    host: String,
+    /// The repository that actors belong to.
+    pub(crate) repository: Repository,
+    /// The account that acts.
+    pub(crate) principal: Decimal,
+}
+
+impl Access {
+    /// Checks the flags and finds git. Nothing is read yet.
+    pub(crate) fn open(global: &Global) -> Result<Self, Failure> {
+        let branch = Branch::new(&global.branch)?;
+        let name = RepositoryName::new(global.repo.as_deref().unwrap_or(LOCAL_REPOSITORY))?;
+        let repository = Repository::new(name.as_str()).map_err(Failure::from)?;
+        let principal = Decimal::new(global.principal.as_deref().unwrap_or(LOCAL_PRINCIPAL))
+            .map_err(|fault| Failure::flag(&fault, "--principal"))?;
+        let Some(remote) = &global.remote else {
+            return Err(Failure::usage(
+                "no queue is named",
+                "Name a local bare repository with --remote PATH; commands that only read also take --ledger FILE.",
+            ));
+        };
+        let remote = Remote::parse(remote.as_os_str())?;
+        if !remote.is_local() {
+            return Err(Failure::usage(
+                "--remote takes a repository on this machine, where whoever may write the directory is the authority",
+                "Name a local bare repository.",
+            ));
+        }
+        let git = Git::find(Environment::of_process())?;
+        let transport = git.transport(remote, None, Bounds::default());
+        Ok(Self { transport, branch, name, host: host()?, repository, principal })
+    }
+
+    /// A publisher with a store of its own.
+    pub(crate) fn publisher(&self) -> Result<Publisher<'_>, Failure> {
+        Ok(Publisher::new(Setup {
+            transport: &self.transport,
+            branch: self.branch.clone(),
+            repository: self.name.clone(),
+            host: self.host.clone(),
+            author: Author::Operator,
+            clock: &SystemClock,
+            entropy: &SystemEntropy,
+            retries: Retries::default(),
+        })?)
+    }
+
+    /// The repository's name, for the default Policy.
+    pub(crate) fn name(&self) -> &RepositoryName {
+        &self.name
+    }
+}
+
+/// The request id that was given, or a random one.
+pub(crate) fn request_id(global: &Global) -> Result<RequestId, Failure> {
+    let id = match &global.request_id {
+        Some(id) => id.clone(),
+        None => SystemEntropy.nonce()?,
+    };
+    RequestId::new(id).map_err(|fault| Failure::flag(&fault, "--request-id"))
+}
+
+/// A failure of the ledger room keeps its code, sentence, action and exit status.
+impl From<LedgerError> for Failure {
+    fn from(error: LedgerError) -> Self {
+        let mut message = String::new();
+        if let Some(line) = error.line() {
+            message.push_str(&format!("line {line}: "));
+        }
+        message.push_str(&sentence(error.code(), error.message()));
+        if let (Some(offset), true) = (error.offset(), error.line().is_some()) {
+            message.push_str(&format!(" (at byte {offset})"));
+        }
+        Self { exit: error.exit(), ..Self::new(error.code(), message, error.action()) }
+    }
+}
