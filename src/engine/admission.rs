@@ -46,7 +46,7 @@ impl Projection {
                 let same = self.work_at(*known).work.source == draft.source;
                 ensure!(same, WorkConflict, "a resubmitted node differs from its stored definition");
             } else {
-                let mut node = self.validate_node(draft, &installed, actor)?;
+                let mut node = self.validate_node(draft, installed, actor)?;
                 node.operation = index as u32;
                 nodes.push(node);
             }
@@ -60,7 +60,7 @@ impl Projection {
                 ensure!(!self.admission_paused, AdmissionPaused, "admission is paused");
             }
         }
-        self.check_graphs(&nodes, &installed)?;
+        self.check_graphs(&nodes, installed)?;
         check_cycles(&nodes)?;
         Ok(nodes)
     }

@@ -176,7 +176,7 @@ fn limited(limit: &str, value: u64, nodes: &[Node]) -> String {
     outcome.err().unwrap_or_else(|| "accepted".to_owned())
 }
 
-/// S-474, S-475, S-476, S-477, S-478, S-485, S-486: sizes and counts at their bound and beyond it.
+/// S-417, S-474, S-475, S-476, S-477, S-478, S-485, S-486: sizes and counts at their bound and beyond it.
 #[test]
 fn limits_hold_at_their_bound() {
     let sized = |bytes: usize| Node::new("n").with("payload", json!({"t": "x".repeat(bytes - 8)}));
@@ -207,7 +207,7 @@ fn limits_hold_at_their_bound() {
     assert_eq!(limited("assignment_bytes", 4000, &[heavy]), "assignment_limit");
 }
 
-/// S-484: no Policy raises a ceiling.
+/// S-472, S-473, S-479, S-484: no Policy raises a ceiling.
 #[test]
 fn ceilings_cannot_be_raised() {
     let installed = aw_policy()["limits"].clone();
@@ -217,11 +217,15 @@ fn ceilings_cannot_be_raised() {
         assert_eq!(Queue::try_open(&policy, &[Node::new("a")]).err().unwrap(), "ledger_invalid", "{limit}");
     }
     let mut policy = aw_policy();
+    assert_eq!((&installed["ledger_bytes"], &installed["recovery_bytes"]), (&json!(64 << 20), &json!(16 << 20)));
+    policy["pools"]["default"]["profiles"]["default"]["max_claims"] = 17.into();
+    assert_eq!(Queue::try_open(&policy, &[Node::new("a")]).err().unwrap(), "ledger_invalid");
+    let mut policy = aw_policy();
     policy["limits"]["more"] = 1.into();
     assert_eq!(Queue::try_open(&policy, &[Node::new("a")]).err().unwrap(), "resource_limit");
 }
 
-/// S-359, S-360, S-358: only failed Work is replaced, by a node of its own graph, pool, priority and key, which queues
+/// S-336, S-358, S-359, S-360: only failed Work is replaced, by a node of its own graph, pool, priority and key, which queues
 /// and pays as any other.
 #[test]
 fn replacements_follow_failed_deliveries() {
@@ -243,4 +247,22 @@ fn replacements_follow_failed_deliveries() {
     queue.release(&grant, 2600).unwrap();
     // The failed node is never granted again.
     assert_eq!(nodes(&queue.grant(9_999_999, 9, 9).unwrap()), ["again"]);
+}
+
+/// S-174, S-175, S-329: a corrected plan is new nodes behind the old ones, and an old Result reaches them by an
+/// explicit edge of the same graph.
+#[test]
+fn revisions_are_new_nodes() {
+    let mut queue = queue();
+    let root = parent(&mut queue);
+    queue.result(&root, 2200).unwrap();
+    queue.submit(PRODUCER, 2300, &[Node::new("plain"), Node::new("root-v2").after("root")]).unwrap();
+    let granted = queue.grant(2400, 2, 2).unwrap();
+    assert_eq!(nodes(&granted), ["plain", "root-v2"]);
+    let references = |grant: &Grant| {
+        let claims = &queue.state.dispatch(&grant.dispatch).unwrap().assignment.claims;
+        claims[0].result_refs.iter().map(|one| one.work_id.as_str().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(references(&granted[0]), [""; 0]);
+    assert_eq!(references(&granted[1]), [root.work.as_str()]);
 }

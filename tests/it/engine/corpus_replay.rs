@@ -192,7 +192,7 @@ pub(super) fn predict(state: &Projection, prediction: &Value) -> Value {
     }
 }
 
-/// S-115: predictions are the planner's own answers and agree with the reference in winners, groups, stop reason,
+/// S-115, S-528: predictions are the planner's own answers and agree with the reference in winners, groups, stop reason,
 /// next selection, Claims and assignments.
 #[test]
 fn predictions_and_explanations_agree() {

@@ -1,6 +1,7 @@
 //! The scheduler through whole grants: who is next, what a turn costs, and what fits into one dispatch.
 
 use serde_json::{Value, json};
+use wq_action::engine::Decision;
 use wq_action::protocol::request::RequestKind;
 
 use crate::support::built::{
@@ -59,7 +60,7 @@ fn unconfigured_work_is_first_come_first_served() {
     assert_eq!(nodes(&queue.grant(30_000, 1, 1).unwrap()), ["third14"]);
 }
 
-/// S-084, S-086: the earliest commit wins, then the operation index; resubmission and cancellation keep the place.
+/// S-084, S-086, S-324: the earliest commit wins, then the operation index; resubmission and cancellation keep the place.
 #[test]
 fn places_are_kept() {
     let mut queue = Queue::open(&aw_policy(), &[Node::new("a"), Node::new("b")]);
@@ -246,7 +247,7 @@ fn only_compatible_work_shares_a_dispatch() {
     assert_eq!(dispatches(&Queue::open(&plain, &many("n", 3, |node| node)).grant(2000, 3, 3).unwrap()), 3);
 }
 
-/// S-092, S-130, S-131, S-294, S-543: logical slots and native reservations are limited apart.
+/// S-092, S-130, S-131, S-294, S-543, S-558: logical slots and native reservations are limited apart.
 #[test]
 fn slots_and_reservations_are_limited_apart() {
     let mut policy = roomy(&json!({"": 1}));
@@ -324,7 +325,7 @@ fn only_approved_profiles_are_granted() {
     assert_eq!(queue.grant(2002, 1, 1).unwrap_err(), "no_work");
 }
 
-/// S-164, S-165, S-163, S-167, S-168, S-254, O-254, S-418, O-253: waiting Work takes no slot, a join waits for every
+/// S-163, S-164, S-165, S-167, S-168, S-286, S-418, O-253, O-254: waiting Work takes no slot, a join waits for every
 /// verified Result, and a Claim's assignment carries the Results of its own predecessors.
 #[test]
 fn joins_wait_for_every_result() {
@@ -362,6 +363,7 @@ fn joins_wait_for_every_result() {
     let join = queue.grant(2900, 4, 4).unwrap().remove(0);
     let dispatch = queue.state.dispatch(&join.dispatch).unwrap();
     let member = &dispatch.assignment.claims[0];
+    assert_eq!(member.work.as_str(), r#"{"task":"join"}"#);
     let references: Vec<(&str, &str)> =
         member.result_refs.iter().map(|one| (one.work_id.as_str(), one.descriptor.as_str())).collect();
     assert_eq!(
@@ -370,4 +372,51 @@ fn joins_wait_for_every_result() {
     );
     let claim = queue.state.claim(&join.claim).unwrap();
     assert_eq!(claim.claim.observations.0.iter().map(|id| id.as_str()).collect::<Vec<_>>(), ["o1"]);
+}
+
+/// S-116, S-162: graphs, fan-out and subjects make no turns of their own; only class and key do.
+#[test]
+fn graphs_have_no_share() {
+    let mut submitted = many("big", 6, |node| node.graph("big"));
+    submitted.extend([Node::new("small").graph("small"), Node::new("last").graph("third")]);
+    let mut queue = Queue::open(&roomy(&json!({"": 1})), &submitted);
+    let granted = one_by_one(&mut queue, 8);
+    assert_eq!(granted, ["big0", "big1", "big2", "big3", "big4", "big5", "small", "last"]);
+}
+
+/// S-149, S-483: every one of 1,024 keys has a pass of its own, which stays while the key is idle; more are refused.
+#[test]
+fn keys_share_no_bucket() {
+    let key = |n: usize| if n == 0 { String::new() } else { format!("{}{n:04}", "k".repeat(124)) };
+    let weights = |count: usize| -> Value { (0..count).map(|n| (key(n), json!(1))).collect() };
+    let submitted: Vec<Node> = (0..100).map(|n| Node::new(&format!("n{n}")).account(&key(n * 10))).collect();
+    let mut policy = roomy(&weights(1024));
+    policy["pools"]["default"]["retry"]["max_attempts"] = 1.into();
+    let mut queue = Queue::open(&policy, &submitted);
+    let granted = queue.grant(2000, 100, 100).unwrap();
+    assert_eq!(granted.len(), 100);
+    assert_eq!(clock(&queue, "3")["pass"].as_object().unwrap().len(), 100);
+    queue.submit(PRODUCER, 3000, &[Node::new("again")]).unwrap();
+    queue.grant(4000, 1, 1).unwrap();
+    let passes = clock(&queue, "3")["pass"].clone();
+    assert_eq!(passes.as_object().unwrap().len(), 100);
+    assert_eq!((&passes[""], &passes[key(10)]), (&json!("3"), &json!("2")));
+    assert!(Queue::try_open(&roomy(&weights(1025)), &submitted[..1]).is_err());
+    let long = json!({"": 1, "k".repeat(129): 1});
+    assert!(Queue::try_open(&roomy(&long), &submitted[..1]).is_err());
+}
+
+/// S-138: an answer without a grant names the winner that stands first and what blocks it.
+#[test]
+fn no_grant_names_the_blocked_winner() {
+    let mut queue = Queue::open(&roomy(&json!({"": 1})), &[Node::new("a"), Node::new("b")]);
+    let mut parameters = grant_parameters("default", 4, 4);
+    parameters["max_bytes"] = 100.into();
+    match queue.decide(RequestKind::DispatchNext, DISPATCHER, 2000, &parameters).unwrap() {
+        Decision::Nothing { reason, next } => {
+            assert_eq!(reason, "assignment_bytes_blocked");
+            assert_eq!(next.work_id.unwrap().as_str(), Node::new("a").id());
+        }
+        other => panic!("{other:?}"),
+    }
 }

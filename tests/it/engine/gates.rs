@@ -14,7 +14,7 @@ fn gated(condition: &str) -> Queue {
 }
 
 fn observe(queue: &mut Queue, observation: &Value, at: i64) -> Result<(), String> {
-    queue.operate(RequestKind::Observe, RECONCILER, at, std::slice::from_ref(&observation))
+    queue.operate(RequestKind::Observe, RECONCILER, at, std::slice::from_ref(observation))
 }
 
 /// The reason against the only Work.
@@ -23,7 +23,7 @@ fn reason(queue: &Queue, at: i64) -> &'static str {
     queue.state.view_work(work, wq_action::protocol::At::new(at).unwrap(), None).reason
 }
 
-/// S-419, S-420, S-429: `completed` needs the Issue closed as completed, `closed` any closing, and each is its own gate.
+/// S-419, S-420, S-429, S-452: `completed` needs the Issue closed as completed, `closed` any closing, and each is its own gate.
 #[test]
 fn conditions_are_gates_of_their_own() {
     for (condition, state_reason, ready) in
@@ -40,6 +40,7 @@ fn conditions_are_gates_of_their_own() {
     let waiting = seen("o1", 5, "completed", 2000, &json!({"state": "failed", "state_reason": "not_planned"}));
     observe(&mut queue, &waiting, 2000).unwrap();
     assert_eq!(reason(&queue, 2000), "dependency_external_waiting");
+    assert_eq!(queue.work("a")["state"], "available");
     observe(&mut queue, &seen("o2", 5, "closed", 2001, &json!({})), 2001).unwrap();
     assert_eq!(reason(&queue, 2001), "dependency_external_waiting");
 }

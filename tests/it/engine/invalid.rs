@@ -67,7 +67,7 @@ fn check(file: &str) {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// S-036, S-037, S-038, S-039, S-040: roots, forks, rings, gaps and changed duplicates.
+/// S-032, S-036, S-037, S-038, S-039, S-040: roots, forks, rings, gaps and changed duplicates.
 #[test]
 fn broken_chains_are_refused() {
     check("chain");

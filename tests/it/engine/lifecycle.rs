@@ -90,7 +90,7 @@ fn a_binding_is_made_once() {
     assert_eq!(refused.unwrap_err(), "run_binding_conflict");
 }
 
-/// S-056, S-350, S-353, S-351, S-054: a Claim completes once; Result and DeliveryFailure exclude each other, repeat
+/// S-054, S-056, S-311, S-334, S-350, S-351, S-353, S-481: a Claim completes once; Result and DeliveryFailure exclude each other, repeat
 /// without effect, and neither reopens, authorizes or releases anything.
 #[test]
 fn deliveries_settle_once() {
@@ -103,7 +103,21 @@ fn deliveries_settle_once() {
     let parameters = json!({"dispatch_id": grant.dispatch, "claim_handle": "h1", "outcome": "completed"});
     let again = queue.forge(RequestKind::Finish, &grant.worker(), 2203, &parameters, &[completion]);
     assert_eq!(again.unwrap_err(), "request_invalid");
+    // The Completion came first, so nothing is cancelled any more.
+    assert_eq!(queue.cancel_work(ADMINISTRATOR, &grant.work, 2204).unwrap_err(), "work_terminal");
+    assert_eq!(queue.cancel_claim(&grant, 2205, 90_000).unwrap_err(), "claim_ineffective");
     let mut failed = queue.clone();
+    let mut released = queue.clone();
+    released.release(&grant, 2290).unwrap();
+    released.result(&grant, 2300).unwrap();
+    let evidence = grant.evidence("delivery", "verified_receipts", 2300, &json!({"receipt": "r"}));
+    let sized = |bytes: usize| {
+        json!({"kind": "Result", "work_id": grant.work, "claim_id": grant.claim,
+            "completion_id": queue.completion(&grant), "descriptor": {"d": "x".repeat(bytes - 8)}, "evidence": evidence})
+    };
+    let (most, more) = (sized(4096), sized(4097));
+    assert_eq!(queue.clone().operate(RequestKind::Result, RECONCILER, 2300, &[most]), Ok(()));
+    assert_eq!(queue.operate(RequestKind::Result, RECONCILER, 2300, &[more]).unwrap_err(), "resource_limit");
     queue.result(&grant, 2300).unwrap();
     let settled = queue.document()["works"].clone();
     let last: Value = serde_json::from_str(queue.text.lines().last().unwrap()).unwrap();
@@ -143,7 +157,7 @@ fn failures_are_proven() {
     assert_eq!(fail("gone", json!({"attempts": 5})), "evidence_invalid");
 }
 
-/// S-295, S-296, S-297: capacity is freed once, by proof that the exact run ended or never began, after every open
+/// S-295, S-296, S-297, S-306, S-308: capacity is freed once, by proof that the exact run ended or never began, after every open
 /// member is closed.
 #[test]
 fn releases_are_proven() {
@@ -163,6 +177,8 @@ fn releases_are_proven() {
     };
     let ended = release(&grants[0], "terminal_run", "github_api", &json!({}));
     // Backoff counts from the evidence of this very release, not from the commit.
+    let forced = queue.operate(RequestKind::Release, ADMINISTRATOR, 9000, std::slice::from_ref(&ended));
+    assert_eq!(forced.unwrap_err(), "actor_unauthorized");
     let early = [cancel(&grants[1], 32_199), ended.clone()];
     assert_eq!(queue.operate(RequestKind::Release, RECONCILER, 9000, &early).unwrap_err(), "retry_invalid");
     for (kind, source, code) in [
@@ -242,7 +258,7 @@ fn cancelled_work_fails_its_dependents() {
     assert_eq!(queue.finish(&grant, "completed", 3002).unwrap_err(), "claim_ineffective");
 }
 
-/// S-537, S-538, S-540: why a successor waits, by what became of its predecessor.
+/// S-338, S-341, S-537, S-538, S-540: why a successor waits, by what became of its predecessor.
 #[test]
 fn successors_say_why_they_wait() {
     let reason = |queue: &Queue| {
@@ -331,7 +347,7 @@ fn controls_are_closed() {
     assert_eq!(queue.document()["policy_epoch"], queue.state.installed().unwrap().epoch.as_str());
 }
 
-/// S-488, S-490, S-492, S-554: admission and grants stop where the reserve for what is open would be touched, and
+/// S-488, S-490, S-492, S-495, S-554: admission and grants stop where the reserve for what is open would be touched, and
 /// everything that closes Work still fits.
 #[test]
 fn a_full_ledger_still_drains() {
@@ -370,4 +386,9 @@ fn a_full_ledger_still_drains() {
     }
     assert!(queue.state.is_quiescent());
     assert_eq!(queue.state.headroom(), 0);
+    queue.control("admission_paused", &json!(false), 2300).unwrap();
+    assert_eq!(queue.submit(DISPATCHER, 2301, &[Node::new("more")]).unwrap_err(), "ledger_limit");
+    let larger = json!({"kind": "Policy", "epoch": "larger", "policy": aw_policy()});
+    queue.operate(RequestKind::Policy, ADMINISTRATOR, 2302, &[larger]).unwrap();
+    queue.submit(DISPATCHER, 2303, &[Node::new("more")]).unwrap();
 }

@@ -7,7 +7,7 @@ use super::corpus_replay::{first_difference, predict, prefixes};
 use super::naive::{Ask, Naive};
 use crate::support::corpus::load_corpus;
 
-fn asks(state: &Projection, document: &Value, at: i64) -> Vec<Ask> {
+pub(super) fn asks(state: &Projection, document: &Value, at: i64) -> Vec<Ask> {
     let installed = state.installed().unwrap();
     let operations = installed.policy.limits.operations as usize;
     let mut asks = Vec::new();
@@ -45,7 +45,7 @@ fn asks(state: &Projection, document: &Value, at: i64) -> Vec<Ask> {
     asks
 }
 
-fn prediction(ask: &Ask) -> Value {
+pub(super) fn prediction(ask: &Ask) -> Value {
     let mut value = serde_json::json!({
         "pool": ask.pool, "max_claims": ask.max_claims, "max_dispatches": ask.max_dispatches,
         "max_bytes": ask.max_bytes, "at": ask.at, "preceding_operations": ask.preceding,

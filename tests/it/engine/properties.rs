@@ -10,7 +10,9 @@ use wq_action::protocol::json::Scanner;
 use wq_action::protocol::ledger_text::{LedgerFault, LedgerText};
 use wq_action::protocol::request::RequestKind;
 
-use super::corpus_replay::later_feature_of;
+use super::corpus_replay::{later_feature_of, predict};
+use super::naive::Naive;
+use super::planner::{asks, prediction};
 use crate::support::built::{DISPATCHER, Grant, Node, Queue, aw_policy, grant_parameters, nodes, seen};
 use crate::support::corpus::{CorpusCase, load_corpus};
 
@@ -50,7 +52,7 @@ fn order_and_repetition_of_lines_do_not_matter() {
     }
 }
 
-/// S-049, S-057: a truncated ledger is refused, unless it ends with a whole line; then it is that prefix. Removing any
+/// S-049, S-555: a truncated ledger is refused, unless it ends with a whole line; then it is that prefix. Removing any
 /// line but the last is refused.
 #[test]
 fn truncations_are_prefixes_or_refusals() {
@@ -191,6 +193,30 @@ fn questions_change_nothing() {
     run.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
+/// S-115: on any reachable state, with gates, caps, delays and batches, the planner's answer is that of a scan over
+/// everything.
+#[test]
+fn plans_equal_a_scan_on_any_state() {
+    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(60) });
+    let run = runner.run(&(strategy_nodes(), strategy_steps()), |(nodes, steps)| {
+        let mut queue = Queue::open(&busy_policy(), &nodes);
+        let mut open = Vec::new();
+        for (index, step) in steps.iter().enumerate() {
+            let at = 10_000 + 20_000 * index as i64;
+            take(&mut queue, step, at, &mut open);
+            let document = queue.document();
+            let naive = Naive::new(&document);
+            prop_assert_eq!(queue.state.headroom(), naive.headroom());
+            for ask in asks(&queue.state, &document, at) {
+                let expected = naive.plan(&ask, "plan \\ request", "commit");
+                prop_assert_eq!(predict(&queue.state, &prediction(&ask)), expected, "{:?}", ask);
+            }
+        }
+        Ok(())
+    });
+    run.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
 /// S-055, S-130: whatever happens, no limit is exceeded and no Work has two owners.
 #[test]
 fn no_limit_is_ever_exceeded() {
@@ -266,7 +292,7 @@ fn grant_view(queue: &mut Queue, at: i64, parameters: &Value) -> (Vec<String>, S
     }
 }
 
-/// S-057: a queue that is replayed after 17 grants and continued grants as one that never stopped.
+/// S-057, S-114: a queue that is replayed after 17 grants and continued grants as one that never stopped.
 #[test]
 fn continuing_from_any_prefix_grants_the_same() {
     let mut policy = busy_policy();

@@ -39,7 +39,7 @@ fn granted(queue: &Queue, claims: u32, operations: &[Value]) -> Result<(), Strin
     queue.clone().forge_frozen(&frozen, &epoch, 2000, operations)
 }
 
-/// S-026, S-044, S-045, S-046, S-129, O-007: only the planner's own Claims, all of them, in their groups, with
+/// S-026, S-044, S-045, S-046, S-129, S-166, O-007: only the planner's own Claims, all of them, in their groups, with
 /// their ids, are a grant.
 #[test]
 fn only_the_computed_claims_are_a_grant() {
@@ -62,6 +62,11 @@ fn only_the_computed_claims_are_a_grant() {
         changed[0][member] = value;
         assert_eq!(refused(&changed), "selection_invalid", "{member}");
     }
+    // Nor is a Work whose predecessor has no Result, however ready someone declares it.
+    let waiting = Queue::open(&aw_policy(), &[Node::new("a"), Node::new("late").after("a")]);
+    let mut early = honest(&waiting, "grant", 1);
+    early[0]["work_id"] = Node::new("late").id().into();
+    assert_eq!(granted(&waiting, 1, &early).unwrap_err(), "selection_invalid");
     // One more than the request admits, and one from another request.
     assert_eq!(granted(&queue, 2, &claims).unwrap_err(), "selection_invalid");
     assert_eq!(refused(&honest(&queue, "other", 3)), "selection_invalid");
@@ -283,7 +288,19 @@ fn scheduling_cannot_be_turned_off() {
     assert_eq!(queue.request(RequestKind::DispatchNext, DISPATCHER, 2000, &named).unwrap_err(), "ledger_invalid");
 }
 
-/// S-028, S-027: trace data and decision times change nothing but themselves: no identity, no authority, no order.
+/// S-047, O-012: what publishers write is one chain, in its order.
+#[test]
+fn every_commit_names_the_one_before() {
+    let mut queue = two();
+    let grant = queue.grant(2000, 1, 1).unwrap().remove(0);
+    queue.deliver(&grant, 2100).unwrap();
+    let lines: Vec<Value> = queue.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 7);
+    assert_eq!(lines[0]["previous"], Value::Null);
+    assert!(lines.windows(2).all(|pair| pair[1]["previous"] == pair[0]["id"]));
+}
+
+/// S-027, S-028: trace data and decision times change nothing but themselves: no identity, no authority, no order.
 #[test]
 fn traces_and_times_decide_nothing() {
     let mut queue = two();

@@ -17,7 +17,7 @@ fn view(state: &Projection, at: i64) -> Value {
     serde_json::from_str(&writer.finish()).unwrap()
 }
 
-/// S-033, S-048: the expected state after each of the seventeen commits.
+/// S-033, S-048, S-287: the expected state after each of the seventeen commits, and the granted assignment.
 #[test]
 fn every_prefix_has_the_published_state() {
     let Some(data) = load("canonical-prefix.json") else { return };
@@ -61,7 +61,7 @@ fn every_prefix_has_the_published_state() {
     assert_eq!(dispatch.assignment.canonical(), canonical(&data["assignment"].to_string()));
 }
 
-/// S-076, S-077, S-078, S-083, S-096: the published orders, granted by the engine in one commit each.
+/// S-076, S-077, S-078, S-083, S-096, S-550, S-622: the published orders, granted by the engine in one commit each.
 #[test]
 fn selections_have_the_published_order() {
     let Some(cases) = load("selection.json") else { return };
