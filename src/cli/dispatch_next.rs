@@ -62,7 +62,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
         let failure = Failure::from(error);
         if asked { failure.at_request() } else { failure }
     })?;
-    let published = Published { request, publication };
+    let published = Published::new(request, publication);
     let told = told(&published)?;
     Ok(Reply::done(if global.json { json(&published, &told) } else { text(&published, &told) }))
 }

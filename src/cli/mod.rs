@@ -113,10 +113,12 @@ pub fn main() -> u8 {
     };
     telemetry::start();
     let Some(command) = &cli.command else { return output::help::<Cli>() };
-    match command.run(&cli.global) {
+    let exit = match command.run(&cli.global) {
         Ok(reply) => output::reply(&reply, json),
         Err(failure) => output::failure(&failure, json),
-    }
+    };
+    tracing::debug!(exit, "command ended");
+    exit
 }
 
 #[cfg(test)]

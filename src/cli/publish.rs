@@ -29,6 +29,13 @@ pub(crate) struct Published {
 }
 
 impl Published {
+    /// Keeps a publication with its request.
+    pub(crate) fn new(request: FrozenRequest, publication: Publication) -> Self {
+        let now = matches!(publication.outcome, Outcome::PublishedNow { .. });
+        tracing::debug!(published_now = now, lost_attempts = publication.lost.len(), "request ended");
+        Self { request, publication }
+    }
+
     /// Adds what every publishing command tells: request, commit, what this call did, and provenance.
     pub(crate) fn members(&self, members: &mut Members<'_>) {
         let Publication { outcome, current, evaluated_at, lost } = &self.publication;
@@ -114,7 +121,7 @@ pub(crate) fn submit(global: &Global, nodes: &[Value], policy: Option<&Path>) ->
         };
         let request = freeze(&id, RequestKind::Submit, &actor, &text)?;
         match publisher.publish_request(&request, Some(&proposal)) {
-            Ok(publication) => return Ok(Published { request, publication }),
+            Ok(publication) => return Ok(Published::new(request, publication)),
             Err(error) if matches!(error.class(), Class::Invalid | Class::Denied) => refused = Some((text, error)),
             Err(error) => return Err(error.into()),
         }

@@ -60,6 +60,18 @@ pub(crate) fn provenance(projection: &Projection, sha: Option<&str>, at: At, mem
 
 /// Reads the queue that the flags name.
 pub(crate) fn load(global: &Global, args: &LedgerArgs) -> Result<Loaded, Failure> {
+    let loaded = read(global, args)?;
+    let stats = loaded.projection.stats();
+    tracing::debug!(
+        commits = stats.transactions,
+        work = stats.work,
+        bytes = loaded.projection.ledger_bytes(),
+        "replayed"
+    );
+    Ok(loaded)
+}
+
+fn read(global: &Global, args: &LedgerArgs) -> Result<Loaded, Failure> {
     match &args.ledger {
         Some(path) => {
             let text = frame(path)?.map_err(|fault| Failure::ledger(&fault))?;

@@ -241,3 +241,76 @@ impl Projection {
         Ok(projection)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Defaults, parameters};
+    use crate::protocol::json::{Scanner, parse};
+    use crate::protocol::policy::Policy;
+    use crate::protocol::{At, Code, Text, Wire as _};
+
+    const POLICY: &str = concat!(
+        r#"{"accounting_weights":{"":1},"authorization":"aw","class_weights":[8,4,2,1,1],"#,
+        r#""limits":{"assignment_bytes":49152,"evidence_bytes":1024,"graph_nodes":4096,"ledger_bytes":67108864,"#,
+        r#""observation_writes":4096,"operations":256,"payload_bytes":16384,"pending_nodes":4096,"predecessors":64,"#,
+        r#""recovery_bytes":16777216,"result_bytes":4096},"mode":"weighted-priority","pools":{"default":{"#,
+        r#""allowed_repositories":["owner/repo"],"default_profile":"worker","logical_limit":16,"#,
+        r#""max_observation_age_ms":60000,"native_limit":16,"profiles":{"worker":{"credential_scope":"repository","#,
+        r#""effect_scope":"owner/repo","max_claims":1,"ref":"ffffffffffffffffffffffffffffffffffffffff","#,
+        r#""share_keys":false,"trust_domain":"default","workflow":".github/workflows/worker.lock.yml"}},"#,
+        r#""reconciliation":{"deadline_ms":300000,"max_attempts":5},"retry":{"backoff_ms":30000,"max_attempts":3}}},"#,
+        r#""producers":{}}"#
+    );
+
+    fn submission(nodes: &str) -> Result<String, Code> {
+        let text = Text::from(POLICY);
+        let mut scanner = Scanner::new("");
+        let document = scanner.read(&text).unwrap();
+        let policy = Policy::read(document.root(), Code::PolicyInvalid).unwrap();
+        let defaults = Defaults { projection: None, policy: &policy, at: At::new(7).unwrap() };
+        let nodes: Vec<_> = nodes.split('|').map(|node| parse(node).unwrap()).collect();
+        parameters(&nodes, &defaults).map_err(|fault| fault.code())
+    }
+
+    /// S-007: everything that a stored node must have is filled in before the request is fixed.
+    #[test]
+    fn defaults_are_those_of_the_front_end() {
+        let expected = concat!(
+            r#"{"nodes":[{"batch_trust_domain":"default","depends_on":[],"enqueued":7,"fairness_key":"","#,
+            r#""graph_id":"43258cff783fe7036d8a43033f830adfc60ec037382473548ac742b888292777","kind":"Work","#,
+            r#""node_key":"root","payload":{"a":1,"b":2},"pool":"default","priority":3,"#,
+            r#""work_id":"e41927adc7ede48a4d9ebae45074bbfd55f7714af750a3fe5b3734bc6c1ed62e","#,
+            r#""worker_profile":"worker"}]}"#
+        );
+        assert_eq!(submission(r#"{"payload":{"b":2,"a":1}}"#).unwrap(), expected);
+    }
+
+    /// Conditions and keys of edges are filled in; everything else of an edge stays for admission to judge.
+    #[test]
+    fn edges_are_completed() {
+        let nodes = r#"{"payload":{},"graph_id":"graph","node_key":"c","depends_on":[{"kind":"work","node_key":"a"},{"kind":"issue","resource":{}},{"kind":"pull_request","resource":{}},{"kind":"issue","resource":{},"condition":"closed"}]}"#;
+        let edges = concat!(
+            r#""depends_on":[{"kind":"work","work_id":"c26bb3b003984e39a4945d5b9e06e9d67fe7fa15e78b222ab43495857e882f2d"},"#,
+            r#"{"condition":"completed","kind":"issue","resource":{}},"#,
+            r#"{"condition":"merged","kind":"pull_request","resource":{}},"#,
+            r#"{"condition":"closed","kind":"issue","resource":{}}]"#
+        );
+        assert!(submission(nodes).unwrap().contains(edges));
+    }
+
+    #[test]
+    fn malformed_nodes_are_refused() {
+        for (node, code) in [
+            ("1", Code::RequestInvalid),
+            (r#"{"payload":{},"kind":"Claim"}"#, Code::RequestInvalid),
+            (r#"{"payload":{},"node_key":1}"#, Code::RequestInvalid),
+            (r#"{"payload":{},"depends_on":{}}"#, Code::RequestInvalid),
+            (r#"{"payload":{},"depends_on":[1]}"#, Code::DependencyInvalid),
+            (r#"{"payload":{},"graph_id":""}"#, Code::WorkInvalid),
+            (r#"{"node_key":"a"}"#, Code::WorkInvalid),
+            (r#"{"payload":{},"worker_profile":"other"}"#, Code::WorkInvalid),
+        ] {
+            assert_eq!(submission(node).unwrap_err(), code, "{node}");
+        }
+    }
+}

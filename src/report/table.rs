@@ -9,7 +9,7 @@ pub enum Align {
     Right,
 }
 
-/// Rows under a header. Cells are printed as they are: make them safe with [`super::label`] first.
+/// Rows under a header. Cells are printed as they are: make them safe with [`super::label()`] first.
 #[derive(Clone, Debug)]
 pub struct Table {
     header: Vec<(&'static str, Align)>,

@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a test may stop and may explain")]
 
 mod bad_input;
+mod cli_demo;
+mod cli_publish;
+mod cli_read;
 mod conformance;
 mod documents;
 mod engine;
