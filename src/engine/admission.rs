@@ -13,6 +13,17 @@ use crate::protocol::resource::{Edge, GateKey, ResourceKind};
 use crate::protocol::work::{Work, WorkDraft, derive_work_id};
 use crate::protocol::{At, Code, Digest, Fault, Text, WorkId};
 
+/// As long as a dispatch or Claim id can be.
+const LONG_ID: &str = "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd";
+/// The identity whose canonical form is longest: 256 characters that all need an escape.
+const WORST_ID: &str = concat!(
+    r"\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\",
+    r"\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\",
+    r"\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\",
+    r"\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\",
+);
+const _: () = assert!(LONG_ID.len() == 70 && WORST_ID.len() == 256);
+
 /// A validated new node.
 pub(crate) struct NewNode {
     pub(crate) work: Work,
@@ -207,19 +218,16 @@ impl Projection {
 
     /// A one-Claim assignment must fit with worst-case ids and Results (engine.md 5.2 step 13).
     fn check_assignment_size(&self, work: &Work, installed: &Installed) -> Result<(), Fault> {
-        const WORST_ID: usize = 2 * 256;
         let limits = &installed.policy.limits;
-        let long = "d".repeat(70);
         let envelope = size::envelope(&size::Header {
-            dispatch_id: &long,
+            dispatch_id: LONG_ID,
             request_id: "",
             commit_id: "",
             policy_epoch: installed.epoch.as_str(),
             pool: work.pool.as_str(),
             worker_profile: work.worker_profile.as_str(),
-        }) + 2 * WORST_ID as u64;
+        }) + 2 * 2 * WORST_ID.len() as u64;
         let mut unverified = 0;
-        let worst = "\\".repeat(256);
         let references = size::references(work.depends_on.iter().filter_map(|edge| {
             let Edge::Work(id) = edge else { return None };
             let verified = self.work(id.as_str()).and_then(WorkState::verified);
@@ -227,11 +235,11 @@ impl Projection {
                 Some((result, commit)) => (id.as_str(), commit.as_str(), result.descriptor.0.len()),
                 None => {
                     unverified += 1;
-                    (id.as_str(), worst.as_str(), 2)
+                    (id.as_str(), WORST_ID, 2)
                 }
             })
         }));
-        let member = size::member("h16", &long, work.work_id.as_str(), work.payload.len(), references);
+        let member = size::member("h16", LONG_ID, work.work_id.as_str(), work.payload.len(), references);
         let total = envelope + member + unverified * limits.result_bytes.saturating_sub(2);
         ensure!(total <= limits.assignment_bytes, AssignmentLimit, "the node cannot fit an assignment of its own");
         Ok(())
@@ -240,8 +248,7 @@ impl Projection {
     /// Steps 5 to 7 of engine.md 5.1.
     fn check_graphs(&self, nodes: &[NewNode], installed: &Installed) -> Result<(), Fault> {
         let limits = &installed.policy.limits;
-        let stored = self.graphs.values().all(|graph| graph.vertices() <= limits.graph_nodes);
-        ensure!(stored, ResourceLimit, "a stored graph is larger than its limit");
+        ensure!(self.largest_graph <= limits.graph_nodes, ResourceLimit, "a stored graph is larger than its limit");
         let mut fresh: HashMap<&WorkId, &Work> = HashMap::new();
         for node in nodes {
             fresh.insert(&node.work.work_id, &node.work);
@@ -313,6 +320,7 @@ impl Projection {
                 graph.gates.insert(gate.key.clone());
             }
         }
+        self.largest_graph = self.largest_graph.max(graph.vertices());
         if let Some(issue) = &work.backing_issue {
             self.bound_issues.insert(issue.issue_identity(), ix);
         }

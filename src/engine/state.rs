@@ -383,6 +383,8 @@ pub struct Projection {
     /// Issues bound to Work: host, repository id, resource id.
     pub(crate) bound_issues: HashMap<(Text, Text, Text), WorkIx>,
     pub(crate) graphs: HashMap<Text, GraphState>,
+    /// Vertices of the largest graph; graphs only grow.
+    pub(crate) largest_graph: u64,
     pub(crate) ledger_bytes: u64,
     /// Recovery headroom that the state needs (engine.md 6.2).
     pub(crate) headroom: u64,
@@ -471,6 +473,7 @@ impl Projection {
             generation,
             bound_issues: HashMap::new(),
             graphs: HashMap::new(),
+            largest_graph: 0,
             ledger_bytes: 0,
             headroom: 0,
             active_works: 0,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::commit::Commit;
 use super::identity::is_js_space;
 use super::json::Scanner;
-use super::limits::{MAX_COMMIT_BYTES, MAX_LEDGER_BYTES};
+use super::limits::{MAX_COMMIT_BYTES, MAX_COMMITS, MAX_LEDGER_BYTES};
 use super::{Code, Fault, Text};
 
 /// Name of the ledger file at the root of the queue branch.
@@ -74,25 +74,32 @@ impl LedgerText {
         }
         let mut lines = Vec::new();
         let mut start = 0;
-        for line in text[..text.len() - 1].split('\n') {
-            lines.push((start as u32, (start + line.len()) as u32));
+        let mut long = None;
+        for (index, line) in text[..text.len() - 1].split('\n').enumerate() {
+            let refusal = |code, message| {
+                let fault = Fault::new(code, message);
+                LedgerFault { fault, line: Some(index + 1), offset: Some(start) }
+            };
+            // A blank line anywhere comes before a long one.
+            if line.chars().all(is_js_space) {
+                return Err(refusal(Code::LedgerInvalid, "a ledger line is blank"));
+            }
+            if line.len() > MAX_COMMIT_BYTES && long.is_none() {
+                long = Some(refusal(Code::ResourceLimit, "a ledger line is longer than 8 MiB"));
+            }
+            // A file of more lines than a chain may have commits is refused; its lines need no index.
+            if index <= MAX_COMMITS {
+                lines.push((start as u32, (start + line.len()) as u32));
+            }
             start += line.len() + 1;
         }
-        let refuse = |found: Option<usize>, code, message| match found {
-            None => Ok(()),
-            Some(at) => {
-                let offset = Some(lines[at].0 as usize);
-                Err(LedgerFault { fault: Fault::new(code, message), line: Some(at + 1), offset })
-            }
-        };
-        let blank = |(start, end): &(u32, u32)| text[*start as usize..*end as usize].chars().all(is_js_space);
-        let long = |(start, end): &(u32, u32)| (end - start) as usize > MAX_COMMIT_BYTES;
-        refuse(lines.iter().position(blank), Code::LedgerInvalid, "a ledger line is blank")?;
-        refuse(lines.iter().position(long), Code::ResourceLimit, "a ledger line is longer than 8 MiB")?;
-        Ok(Self { buffer: Arc::new(text), lines })
+        match long {
+            Some(fault) => Err(fault),
+            None => Ok(Self { buffer: Arc::new(text), lines }),
+        }
     }
 
-    /// Number of lines.
+    /// Number of lines, counted up to one more than a chain may have commits.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lines.len()
@@ -147,11 +154,15 @@ impl LedgerText {
 
     /// The first codec fault at or after line `from` (from 0), for a ledger that is refused anyway.
     fn codec_fault(&self, scanner: &mut Scanner, from: usize) -> Option<LedgerFault> {
-        (from..self.len()).find_map(|index| {
-            let (start, end) = self.lines[index];
-            let fault = scanner.read(&Text::span(&self.buffer, start, end)).err()?;
-            let offset = Some(start as usize + fault.offset().unwrap_or(0));
-            Some(LedgerFault { offset, line: Some(index + 1), fault })
-        })
+        let mut start = self.lines.get(from)?.0 as usize;
+        // Not over the index, which ends where a chain's bound does.
+        for (index, line) in self.buffer[start..self.buffer.len() - 1].split('\n').enumerate() {
+            if let Err(fault) = scanner.read(&Text::span(&self.buffer, start as u32, (start + line.len()) as u32)) {
+                let offset = Some(start + fault.offset().unwrap_or(0));
+                return Some(LedgerFault { offset, line: Some(from + index + 1), fault });
+            }
+            start += line.len() + 1;
+        }
+        None
     }
 }
