@@ -75,7 +75,8 @@ impl LedgerText {
         let mut lines = Vec::new();
         let mut start = 0;
         let mut long = None;
-        for (index, line) in text[..text.len() - 1].split('\n').enumerate() {
+        for (index, end) in memchr::memchr_iter(b'\n', text.as_bytes()).enumerate() {
+            let line = &text[start..end];
             let refusal = |code, message| {
                 let fault = Fault::new(code, message);
                 LedgerFault { fault, line: Some(index + 1), offset: Some(start) }
@@ -89,9 +90,9 @@ impl LedgerText {
             }
             // A file of more lines than a chain may have commits is refused; its lines need no index.
             if index <= MAX_COMMITS {
-                lines.push((start as u32, (start + line.len()) as u32));
+                lines.push((start as u32, end as u32));
             }
-            start += line.len() + 1;
+            start = end + 1;
         }
         match long {
             Some(fault) => Err(fault),

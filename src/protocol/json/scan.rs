@@ -169,6 +169,11 @@ struct Run {
     escaped: bool,
 }
 
+/// True if none of the bytes ends the plain run of a string. Without an early exit it runs on whole vectors.
+fn is_plain(block: &[u8]) -> bool {
+    block.iter().fold(true, |plain, byte| plain & (*byte >= 0x20) & (*byte != b'"') & (*byte != b'\\'))
+}
+
 impl Pass<'_> {
     fn peek(&self) -> Result<u8, Irregular> {
         self.bytes.get(self.at).copied().ok_or(Irregular)
@@ -244,6 +249,9 @@ impl Pass<'_> {
         let start = self.at;
         let mut escaped = false;
         loop {
+            while self.bytes.get(self.at..self.at + 32).is_some_and(is_plain) {
+                self.at += 32;
+            }
             while let Some(chunk) = self.bytes.get(self.at..self.at + 8) {
                 let free = stop_free(chunk);
                 self.at += free;
