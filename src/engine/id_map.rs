@@ -53,6 +53,11 @@ impl<K: Borrow<str>, V> IdMap<K, V> {
         true
     }
 
+    /// Makes room for more entries at once.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.table.reserve(more, |entry| entry.hash);
+    }
+
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.table.len()

@@ -52,6 +52,8 @@ pub fn replay_prefix(text: &LedgerText, scanner: &mut Scanner, commits: usize) -
 /// One pass over a ledger that is valid and in causal order; none for any other.
 fn stream(text: &LedgerText, scanner: &mut Scanner) -> Option<Projection> {
     let mut projection = Projection::empty();
+    // No commit is shorter than this, so a file of short lines does not reserve more than it could fill.
+    projection.reserve(text.len().min(text.as_str().len() / 256));
     for index in 0..text.len() {
         let commit = text.commit(scanner, index).ok()?;
         if commit.previous != projection.tip {

@@ -483,6 +483,15 @@ impl Projection {
     }
 }
 
+impl Projection {
+    /// Makes room for this many more commits at once.
+    pub(crate) fn reserve(&mut self, commits: usize) {
+        self.requests.reserve(commits);
+        self.request_ids.reserve(commits);
+        self.commit_ids.reserve(commits);
+    }
+}
+
 /// What a commit is, for the operations that it carries.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
