@@ -185,6 +185,9 @@ fn write_claim(projection: &Projection, claim: &ClaimState, writer: &mut Writer)
         members.name("graph_id", |w| work.work.graph_id.write(w));
         members.name("handle", |w| claim.claim.handle.write(w));
         members.name("key_pass", |w| w.string(&explanation.key_pass.to_string()));
+        if let Some(label) = explanation.label {
+            members.name("label", |w| w.string(label));
+        }
         members.name("node_key", |w| work.work.node_key.write(w));
         members.name("pool", |w| work.work.pool.write(w));
         members.name("priority", |w| explanation.priority.write(w));

@@ -1,5 +1,6 @@
 //! `wq explain`.
 
+use super::dispatch_next::reason_label;
 use super::prediction::{Question, write_plan_members};
 use super::source::{LedgerArgs, Loaded, load};
 use super::work_view::view_members;
@@ -74,13 +75,18 @@ fn pool(loaded: &Loaded, pool: &str, json: bool) -> Result<String, Failure> {
     };
     let prediction = question.ask(&loaded.projection)?;
     let refused = |fault| Failure::from(fault).at_request();
-    let (plan, selection) = (prediction.plan.map_err(refused)?, prediction.select.map_err(refused)?);
+    let plan = prediction.plan.map_err(refused)?;
+    let comparison = loaded.projection.compare_pool(pool, loaded.evaluated_at).map_err(refused)?;
+    let selection = &comparison.selection;
     if json {
         let mut writer = Writer::new();
         writer.object(|members| {
             loaded.provenance(members);
             members.name("at", |w| loaded.evaluated_at.write(w));
+            members.name("comparison", |w| comparison.write(w));
             members.name("decision", |w| w.object(|decision| write_plan_members(&plan, decision)));
+            members.name("label", |w| w.string(comparison.label.unwrap_or(reason_label(selection.reason))));
+            members.name("policy_epoch", |w| w.string(epoch(loaded)));
             members.name("pool", |w| w.string(pool));
             members.name("selection", |w| selection.write(w));
             members.name("status", |w| w.string("snapshot_prediction"));
@@ -99,12 +105,24 @@ fn pool(loaded: &Loaded, pool: &str, json: bool) -> Result<String, Failure> {
         let pass = |pass: &Option<String>| pass.clone().unwrap_or_default();
         let (class, key) = (pass(&selection.class_pass), pass(&selection.key_pass));
         out.push_str(&format!("class pass {class}, key pass {key}\n"));
+        out.push_str(&format!(
+            "{}: among {} eligible classes and {} eligible keys; {} of {} available Work are eligible\n",
+            comparison.label.unwrap_or_default(),
+            comparison.classes.len(),
+            comparison.keys_total,
+            comparison.eligible,
+            comparison.available,
+        ));
         if plan.claims.is_empty() {
             out.push_str(&format!("held back now: {}\n", plan.reason));
         }
     }
     out.push_str("A prediction: it grants and changes nothing.\n");
     Ok(out)
+}
+
+fn epoch(loaded: &Loaded) -> &str {
+    loaded.projection.installed().map_or("", |installed| installed.epoch.as_str())
 }
 
 /// Node keys from a Work along its first unverified predecessors.

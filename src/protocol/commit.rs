@@ -137,7 +137,8 @@ impl Commit {
 
     fn decode(document: &Document<'_>) -> Result<Self, Fault> {
         const NAMES: &[(&str, bool); 9] = &[
-            ("version", true),
+            // Required too; a record without it is of another protocol.
+            ("version", false),
             ("id", true),
             ("previous", true),
             ("policy_epoch", true),
@@ -148,11 +149,18 @@ impl Commit {
             ("trace", false),
         ];
         let root = document.root();
-        let slots = closed(root, NAMES, Code::LedgerInvalid)?;
-        let slot = |index: usize| slots[index].ok_or_else(|| Fault::from(Code::LedgerInvalid));
-        if slot(0)?.integer() != Some(3) {
-            return Err(slot(0)?.fault(Code::UnsupportedProtocol, "only version 3 is supported"));
+        let unsupported = |place: Node<'_>| Err(place.fault(Code::UnsupportedProtocol, "only version 3 is supported"));
+        // Before the members: another version may have others, and its number says best what is wrong.
+        if let Some(version) = root.object().and_then(|object| object.get("version"))
+            && version.integer() != Some(3)
+        {
+            return unsupported(version);
         }
+        let slots = closed(root, NAMES, Code::LedgerInvalid)?;
+        if slots[0].is_none() {
+            return unsupported(root);
+        }
+        let slot = |index: usize| slots[index].ok_or_else(|| Fault::from(Code::LedgerInvalid));
         let id = CommitId::read(slot(1)?, Code::LedgerInvalid)?;
         let previous = slot(2)?;
         let previous = if previous.is_null() { None } else { Some(CommitId::read(previous, Code::LedgerInvalid)?) };

@@ -229,14 +229,14 @@ fn offsets_point_at_the_defect() {
     assert!(text[fault.offset.unwrap()..].starts_with(b"\"stopped\""));
 }
 
-/// S-003, S-005, S-006: other versions, unknown and missing members, unknown operations.
+/// S-002, S-003, S-005, S-006: other and missing versions, unknown and missing members, unknown operations.
 #[test]
 fn other_protocols() {
     for (from, to, code) in [
         ("\"version\":3", "\"version\":2", "unsupported_protocol"),
         ("\"version\":3", "\"version\":\"3\"", "unsupported_protocol"),
         ("\"version\":3", "\"version\":null", "unsupported_protocol"),
-        (",\"version\":3", "", "ledger_invalid"),
+        (",\"version\":3", "", "unsupported_protocol"),
         ("\"version\":3", "\"version\":3,\"zeal\":1", "ledger_invalid"),
         ("\"at\":30,", "", "ledger_invalid"),
         ("\"at\":30", "\"at\":null", "ledger_invalid"),

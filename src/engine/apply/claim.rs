@@ -110,6 +110,7 @@ impl Projection {
                 position: Position { commit: context.ordinal, operation: index },
                 at: context.at,
                 priority: planned.priority,
+                label: Some(planned.label),
                 class_pass: planned.class_pass.clone(),
                 key_pass: planned.key_pass.clone(),
                 class_pass_prior: planned.class_pass_prior.clone(),

@@ -72,6 +72,15 @@ impl Scale {
         &self.quantum
     }
 
+    /// What one turn costs a member: the quantum divided by its weight.
+    #[must_use]
+    pub fn cost(&self, member: u16) -> Ticks {
+        match self.stride(member) {
+            Stride::Word(stride) => Ticks::from(stride),
+            Stride::Big(stride) => Ticks::from(stride.clone()),
+        }
+    }
+
     fn stride(&self, member: u16) -> Stride<'_> {
         match &self.strides {
             Strides::Word(strides) => Stride::Word(strides[usize::from(member)]),

@@ -38,6 +38,8 @@ pub struct ClaimExplanation {
     pub at: At,
     /// Effective priority at the grant.
     pub priority: Priority,
+    /// How it was chosen, as [`super::select::Winner::label`]; none where the grant itself was not replayed.
+    pub label: Option<&'static str>,
     /// Virtual times after the pick.
     pub class_pass: Ticks,
     /// Virtual time of the key clock after the pick.

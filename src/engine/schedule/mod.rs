@@ -2,6 +2,7 @@
 //! predictions and explanations all call the one planner.
 
 pub mod clock;
+pub mod comparison;
 mod eligibility;
 pub mod explain;
 mod pack;

@@ -59,6 +59,7 @@ pub struct PlannedClaim {
     pub group: usize,
     pub(crate) account: u16,
     pub(crate) priority: Priority,
+    pub(crate) label: &'static str,
     pub(crate) class_pass: Ticks,
     pub(crate) key_pass: Ticks,
     pub(crate) class_pass_prior: Ticks,
@@ -239,7 +240,7 @@ impl Packer<'_, '_> {
         let class_pass_prior = prior(clocks.classes.pass(winner.class as u16));
         let key_pass_prior = prior(clocks.keys[winner.class].as_ref().and_then(|keys| keys.pass(winner.account)));
         let before = Capacity { logical: self.planner.open, native, account: self.planner.open_of(winner.account) };
-        let (work, account, priority) = (winner.work, winner.account, winner.priority);
+        let (work, account, priority, label) = (winner.work, winner.account, winner.priority, winner.label);
         let (class_pass, key_pass) = (winner.class_pass.clone(), winner.key_pass.clone());
         let observations: Vec<ObservationId> = winner.observations.clone();
         self.planner.take(winner);
@@ -261,6 +262,7 @@ impl Packer<'_, '_> {
             group,
             account,
             priority,
+            label,
             class_pass,
             key_pass,
             class_pass_prior,

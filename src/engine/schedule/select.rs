@@ -26,6 +26,9 @@ pub struct Winner {
     pub(crate) account: u16,
     /// Effective priority.
     pub priority: Priority,
+    /// The specification's word for how it was chosen: `fifo_default`, `priority_class`, `weighted_key` or
+    /// `weighted_class` (engine.md 4.8).
+    pub label: &'static str,
     /// Observations that the Claim will rest on, in edge order.
     pub observations: Vec<ObservationId>,
     /// Virtual time of the class clock after the pick.
@@ -173,6 +176,8 @@ impl<'p> Planner<'p> {
         let position = candidates.accounts.binary_search(&account).ok()?;
         let work = candidates.works[position];
         let state = self.projection.work_at(work);
+        let keys_present = candidates.accounts.len();
+        let label = label(self.installed.policy.mode, present.len(), class, keys_present, account);
         let observations = if state.gated {
             self.projection.dependencies(state, self.pool().ok(), self.at).observations
         } else {
@@ -185,6 +190,7 @@ impl<'p> Planner<'p> {
                 class,
                 account,
                 priority: state.scheduling_priority(),
+                label,
                 observations,
                 class_pass: classes.as_ref().unwrap_or(&self.clocks.classes).v(),
                 key_pass: keys.v(),
@@ -276,8 +282,32 @@ impl<'p> Planner<'p> {
         !hint.gated || self.projection.dependencies(work, self.pool().ok(), self.at).is_ready()
     }
 
+    /// The eligible classes, and the eligible accounts of one of them, as the last pick saw them.
+    pub(crate) fn contestants(&self, class: usize) -> (Vec<u16>, &[u16]) {
+        let present = (0..5).filter(|class| !self.classes[usize::from(*class)].is_empty()).collect();
+        match &self.classes[class] {
+            Class::Known(heads) => (present, &heads.accounts),
+            _ => (present, &[]),
+        }
+    }
+
     pub(crate) fn work(&self, ix: WorkIx) -> &'p WorkState {
         self.projection.work_at(ix)
+    }
+}
+
+/// Index of the class of priority 3, which a submission has by default.
+const DEFAULT_CLASS: usize = 2;
+/// Index of the accounting key `""`, the first in UTF-8 order.
+const DEFAULT_ACCOUNT: u16 = 0;
+
+/// How a winner was chosen among so many eligible classes and, in its class, keys.
+fn label(mode: Mode, classes: usize, class: usize, keys: usize, account: u16) -> &'static str {
+    match mode {
+        _ if (classes, class, keys, account) == (1, DEFAULT_CLASS, 1, DEFAULT_ACCOUNT) => "fifo_default",
+        Mode::StrictPriority => "priority_class",
+        Mode::WeightedPriority if keys > 1 => "weighted_key",
+        Mode::WeightedPriority => "weighted_class",
     }
 }
 
