@@ -203,17 +203,17 @@ fn claim(loaded: &Loaded, id: &str, json: bool) -> Result<String, Failure> {
     if !json {
         let explanation = &state.explanation;
         return Ok(format!(
-            "granted {} to {} node={} priority={} key={}\nclass pass {} -> {}, key pass {} -> {}\n\
+            "granted {} to {} node={} priority={} key={}\nchosen at class pass {} and key pass {}; stored before: {} and {}\n\
              open Claims {} -> {}, native reservations {} -> {}\n",
             label(state.claim.work_id.as_str()),
             label(state.claim.claim_id.as_str()),
             label(work.work.node_key.as_str()),
             explanation.priority.get(),
             label(work.work.fairness_key.as_str()),
-            explanation.class_pass_prior,
             explanation.class_pass,
-            explanation.key_pass_prior,
             explanation.key_pass,
+            explanation.class_pass_prior,
+            explanation.key_pass_prior,
             explanation.capacity_before.logical,
             explanation.capacity_after.logical,
             explanation.capacity_before.native,

@@ -18,6 +18,7 @@ mod git_publish;
 mod git_publisher;
 mod git_read;
 mod properties;
+mod readme_tour;
 mod records;
 mod requirements;
 mod rooms;

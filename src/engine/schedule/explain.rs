@@ -40,13 +40,13 @@ pub struct ClaimExplanation {
     pub priority: Priority,
     /// How it was chosen, as [`super::select::Winner::label`]; none where the grant itself was not replayed.
     pub label: Option<&'static str>,
-    /// Virtual times after the pick.
+    /// Virtual time of the class clock after the pick: in weighted mode, the pass at which the class was chosen.
     pub class_pass: Ticks,
-    /// Virtual time of the key clock after the pick.
+    /// Virtual time of the key clock after the pick: the pass at which the key was chosen.
     pub key_pass: Ticks,
-    /// The class's stored pass before.
+    /// The class's stored pass before, without what it catches up when it enters again.
     pub class_pass_prior: Ticks,
-    /// The key's stored pass before.
+    /// The key's stored pass before, likewise.
     pub key_pass_prior: Ticks,
     /// Before this Claim.
     pub capacity_before: Capacity,
