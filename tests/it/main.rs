@@ -20,6 +20,7 @@ mod properties;
 mod records;
 mod requirements;
 mod rooms;
+mod stress;
 #[path = "../support/mod.rs"]
 mod support;
 mod tree;
