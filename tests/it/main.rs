@@ -22,6 +22,7 @@ mod readme_tour;
 mod records;
 mod requirements;
 mod rooms;
+mod stress;
 #[path = "../support/mod.rs"]
 mod support;
 mod tree;

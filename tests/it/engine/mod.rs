@@ -6,7 +6,7 @@ mod fairness;
 mod gates;
 mod invalid;
 mod lifecycle;
-mod naive;
+pub(crate) mod naive;
 mod planner;
 mod properties;
 mod rules;

@@ -37,6 +37,13 @@ impl Clock {
         }
     }
 
+    fn value(&self) -> Value {
+        let pass: Map<String, Value> =
+            self.pass.iter().map(|(name, pass)| (name.clone(), pass.to_string().into())).collect();
+        let active: Map<String, Value> = self.active.iter().map(|name| (name.clone(), true.into())).collect();
+        json!({"v": self.v.to_string(), "pass": pass, "active": active})
+    }
+
     fn pick(&self, eligible: &BTreeSet<String>, weights: &BTreeMap<String, u64>, quantum: &BigUint) -> (String, Self) {
         let mut next = self.clone();
         for member in eligible {
@@ -302,6 +309,11 @@ impl<'s> Naive<'s> {
 
     /// Plans a request, in the form of the corpus's predictions with digests.
     pub(crate) fn plan(&self, ask: &Ask, request_id: &str, commit_id: &str) -> Value {
+        self.charge(ask, request_id, commit_id).0
+    }
+
+    /// Plans a request and gives the pool's clocks after it, in the form of the serialised projection.
+    pub(crate) fn charge(&self, ask: &Ask, request_id: &str, commit_id: &str) -> (Value, Value) {
         let policy = &self.state["policy"];
         let operations = policy["limits"]["operations"].as_u64().unwrap() as usize;
         let limit = ask.max_claims.min(operations - ask.preceding);
@@ -388,7 +400,10 @@ impl<'s> Naive<'s> {
         } else if !claims.is_empty() && reason == "no_work" {
             reason = "prefix_complete";
         }
-        answer(&claims, &groups, reason, seen)
+        let keys: Map<String, Value> =
+            scratch.keys.iter().map(|(priority, clock)| (priority.clone(), clock.value())).collect();
+        let clocks = json!({"classes": scratch.classes.value(), "keys": keys});
+        (answer(&claims, &groups, reason, seen), clocks)
     }
 }
 
