@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-
 use asks::{Ask, Asked, Dice, ask};
 use audit::{Audit, Counts};
 use settle::Settler;
@@ -216,7 +215,12 @@ impl Table {
     }
 
     fn print(&self) {
-        println!("{}: {:.1} s, {:.1} s of them in crowds", self.name, self.took.as_secs_f64(), self.crowded.as_secs_f64());
+        println!(
+            "{}: {:.1} s, {:.1} s of them in crowds",
+            self.name,
+            self.took.as_secs_f64(),
+            self.crowded.as_secs_f64()
+        );
         for (name, value) in &self.rows {
             println!("  {name:<36} {value}");
         }
