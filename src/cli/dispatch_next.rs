@@ -157,15 +157,7 @@ fn write_assignment(projection: &Projection, id: &str, writer: &mut Writer) {
         members.name("dispatch_id", |w| w.string(id));
         if let Some(dispatch) = projection.dispatch(id) {
             let assignment = &dispatch.assignment;
-            members.name("claims", |w| {
-                w.array(&assignment.claims, |w, member| {
-                    w.object(|one| {
-                        one.name("claim_id", |w| member.claim_id.write(w));
-                        one.name("handle", |w| member.handle.write(w));
-                        one.name("work_id", |w| member.work_id.write(w));
-                    });
-                });
-            });
+            members.name("claims", |w| super::work_view::write_members(assignment, w));
             members.name("pool", |w| assignment.pool.write(w));
             members.name("policy_epoch", |w| assignment.policy_epoch.write(w));
             members.name("ref", |w| dispatch.profile.revision.write(w));

@@ -4,7 +4,7 @@ use super::source::{LedgerArgs, Loaded, load};
 use super::{Failure, Global, Reply};
 use crate::engine::Projection;
 use crate::engine::state::{Barrier, ClaimStatus, DispatchState};
-use crate::protocol::json::{Members, Writer};
+use crate::protocol::json::Writer;
 use crate::report::{Align, Table, label};
 
 /// Count Work by state, Claims, native reservations and graph nodes, and what became of them.
@@ -72,24 +72,6 @@ impl Metrics {
     }
 }
 
-/// The counts of the serialised projection.
-pub(crate) fn counts(projection: &Projection, members: &mut Members<'_>) {
-    let stats = projection.stats();
-    for (name, value) in [
-        ("available", stats.counts.available),
-        ("cancelled", stats.counts.cancelled),
-        ("claimed", stats.counts.claimed),
-        ("claims", stats.claims),
-        ("completed", stats.counts.completed),
-        ("dispatches", stats.dispatches),
-        ("nodes", stats.nodes),
-        ("transactions", stats.transactions),
-        ("work", stats.work),
-    ] {
-        members.name(name, |w| w.integer(value as i64));
-    }
-}
-
 /// Time of the commit that granted a dispatch.
 fn granted_at(projection: &Projection, dispatch: &DispatchState) -> Option<i64> {
     projection.request(dispatch.assignment.request_id.as_str()).map(|accepted| accepted.at.get())
@@ -105,7 +87,7 @@ fn json(loaded: &Loaded) -> String {
     let projection = &loaded.projection;
     let mut writer = Writer::new();
     writer.object(|members| {
-        counts(projection, members);
+        projection.stats().members(members);
         loaded.provenance(members);
         members.name("admission_paused", |w| w.bool(projection.admission_paused()));
         members.name("grants_paused", |w| w.bool(projection.grants_paused()));

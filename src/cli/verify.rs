@@ -48,7 +48,7 @@ fn sound(projection: &Projection) -> String {
 fn sound_json(projection: &Projection) -> String {
     let mut writer = Writer::new();
     writer.object(|members| {
-        super::stats::counts(projection, members);
+        projection.stats().members(members);
         members.name("ledger_bytes", |w| w.integer(projection.ledger_bytes() as i64));
         members.name("ok", |w| w.bool(true));
         members.name("tip", |w| w.string(projection.tip().map_or("", |tip| tip.as_str())));

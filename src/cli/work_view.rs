@@ -4,6 +4,7 @@ use crate::engine::state::{ClaimState, ClaimStatus, Delivery, DispatchState, Own
 use crate::engine::{Projection, WorkView};
 use crate::protocol::At;
 use crate::protocol::Wire as _;
+use crate::protocol::assignment::Assignment;
 use crate::protocol::json::{Members, Writer};
 
 /// Adds the members of decision 71.
@@ -124,19 +125,22 @@ pub(crate) fn write_claim(projection: &Projection, claim: &ClaimState, writer: &
     });
 }
 
+/// Writes who is in an assignment, without payloads and Results.
+pub(crate) fn write_members(assignment: &Assignment, writer: &mut Writer) {
+    writer.array(&assignment.claims, |w, member| {
+        w.object(|one| {
+            one.name("claim_id", |w| member.claim_id.write(w));
+            one.name("handle", |w| member.handle.write(w));
+            one.name("work_id", |w| member.work_id.write(w));
+        });
+    });
+}
+
 /// Writes a dispatch: its route, lifecycle and members.
 pub(crate) fn write_dispatch(dispatch: &DispatchState, writer: &mut Writer) {
     let assignment = &dispatch.assignment;
     writer.object(|members| {
-        members.name("claims", |w| {
-            w.array(&assignment.claims, |w, member| {
-                w.object(|one| {
-                    one.name("claim_id", |w| member.claim_id.write(w));
-                    one.name("handle", |w| member.handle.write(w));
-                    one.name("work_id", |w| member.work_id.write(w));
-                });
-            });
-        });
+        members.name("claims", |w| write_members(assignment, w));
         members.name("commit_id", |w| assignment.commit_id.write(w));
         members.name("dispatch_id", |w| assignment.dispatch_id.write(w));
         members.name("policy_epoch", |w| assignment.policy_epoch.write(w));

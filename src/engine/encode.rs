@@ -3,7 +3,7 @@
 use super::schedule::clock::Clock;
 use super::schedule::explain::write_position;
 use super::state::{ClaimState, ClaimStatus, Delivery, DispatchState, Ownership, Projection, Stats, WorkState};
-use crate::protocol::json::Writer;
+use crate::protocol::json::{Members, Writer};
 use crate::protocol::{FairnessKey, Text, Wire as _};
 
 impl Projection {
@@ -69,7 +69,7 @@ impl Projection {
                     }
                 });
             });
-            members.name("stats", |w| write_stats(&self.stats(), w));
+            members.name("stats", |w| w.object(|members| self.stats().members(members)));
             members.name("tip", |w| w.string(self.tip.as_ref().map_or("", |tip| tip.as_str())));
             members.name("works", |w| {
                 w.object(|members| {
@@ -226,22 +226,23 @@ pub(crate) fn write_dispatch(state: &DispatchState, writer: &mut Writer) {
     });
 }
 
-fn write_stats(stats: &Stats, writer: &mut Writer) {
-    writer.object(|members| {
+impl Stats {
+    /// Adds every count.
+    pub fn members(&self, members: &mut Members<'_>) {
         for (name, value) in [
-            ("available", stats.counts.available),
-            ("cancelled", stats.counts.cancelled),
-            ("claimed", stats.counts.claimed),
-            ("claims", stats.claims),
-            ("completed", stats.counts.completed),
-            ("dispatches", stats.dispatches),
-            ("nodes", stats.nodes),
-            ("transactions", stats.transactions),
-            ("work", stats.work),
+            ("available", self.counts.available),
+            ("cancelled", self.counts.cancelled),
+            ("claimed", self.counts.claimed),
+            ("claims", self.claims),
+            ("completed", self.counts.completed),
+            ("dispatches", self.dispatches),
+            ("nodes", self.nodes),
+            ("transactions", self.transactions),
+            ("work", self.work),
         ] {
             members.name(name, |w| w.integer(value as i64));
         }
-    });
+    }
 }
 
 impl super::registry::Registry {

@@ -32,6 +32,15 @@ pub(crate) fn dispatch_reserve(dispatch: &DispatchState, pool: &Pool, limits: &L
     left * (2 * evidence + 12_288) + 2 * evidence + 8192
 }
 
+/// What one active Work adds to the indexes.
+struct Share {
+    pool: usize,
+    reserve: u64,
+    available: bool,
+    /// Its place in the ready frontier: class, account, and what eligibility needs.
+    ready: Option<(usize, u16, Hint)>,
+}
+
 impl Projection {
     /// The state and the Policy of the pool of active Work or of an unreleased dispatch. Such pools are installed,
     /// because a Policy changes only when nothing is active.
@@ -49,39 +58,24 @@ impl Projection {
 
     pub(crate) fn attach_work(&mut self, ix: WorkIx) {
         self.count_work(ix, true);
-        let work = &self.works[ix.0 as usize];
-        if !work.is_active() {
-            return;
-        }
-        let Some((_, pool_policy, limits)) = self.pool_parts(work.pool) else { return };
-        let reserve = work_reserve(work, pool_policy, limits);
-        let ready = is_frontier(work, pool_policy).then(|| slot_of(work));
-        let available = matches!(work.ownership, Ownership::Available);
-        let hint = Hint { retry_not_before: work.retry_not_before, gated: work.gated };
-        let pool = &mut self.pools[work.pool as usize];
+        let Some(share) = self.share_of(ix) else { return };
+        let pool = &mut self.pools[share.pool];
         pool.active += 1;
-        pool.available += u32::from(available);
-        if let Some((class, account)) = ready {
+        pool.available += u32::from(share.available);
+        if let Some((class, account, hint)) = share.ready {
             pool.ready[class].entry(account).or_default().insert(ix, hint);
         }
         self.active_works += 1;
-        self.headroom += reserve;
+        self.headroom += share.reserve;
     }
 
     fn detach_work(&mut self, ix: WorkIx) {
         self.count_work(ix, false);
-        let work = &self.works[ix.0 as usize];
-        if !work.is_active() {
-            return;
-        }
-        let Some((_, pool_policy, limits)) = self.pool_parts(work.pool) else { return };
-        let reserve = work_reserve(work, pool_policy, limits);
-        let ready = is_frontier(work, pool_policy).then(|| slot_of(work));
-        let available = matches!(work.ownership, Ownership::Available);
-        let pool = &mut self.pools[work.pool as usize];
+        let Some(share) = self.share_of(ix) else { return };
+        let pool = &mut self.pools[share.pool];
         pool.active -= 1;
-        pool.available -= u32::from(available);
-        if let Some((class, account)) = ready
+        pool.available -= u32::from(share.available);
+        if let Some((class, account, _)) = share.ready
             && let Some(bucket) = pool.ready[class].get_mut(&account)
         {
             bucket.remove(&ix);
@@ -90,7 +84,24 @@ impl Projection {
             }
         }
         self.active_works -= 1;
-        self.headroom -= reserve;
+        self.headroom -= share.reserve;
+    }
+
+    /// What a Work adds to the indexes as it stands; nothing once it is settled or cancelled.
+    fn share_of(&self, ix: WorkIx) -> Option<Share> {
+        let work = self.work_at(ix);
+        if !work.is_active() {
+            return None;
+        }
+        let (_, pool, limits) = self.pool_parts(work.pool)?;
+        let hint = Hint { retry_not_before: work.retry_not_before, gated: work.gated };
+        let class = work.scheduling_priority().get() as usize - 1;
+        Some(Share {
+            pool: usize::from(work.pool),
+            reserve: work_reserve(work, pool, limits),
+            available: matches!(work.ownership, Ownership::Available),
+            ready: is_frontier(work, pool).then_some((class, work.account, hint)),
+        })
     }
 
     fn count_work(&mut self, ix: WorkIx, add: bool) {
@@ -166,8 +177,4 @@ fn is_frontier(work: &WorkState, pool: &Pool) -> bool {
     matches!(work.ownership, Ownership::Available)
         && work.unverified == 0
         && i64::from(work.attempts) < pool.retry.max_attempts.get()
-}
-
-fn slot_of(work: &WorkState) -> (usize, u16) {
-    (work.scheduling_priority().get() as usize - 1, work.account)
 }

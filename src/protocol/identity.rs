@@ -45,24 +45,10 @@ impl Fault {
     }
 }
 
-/// Declares newtypes over [`Text`] that share one validator.
-macro_rules! texts {
-    ($validate:path: $($(#[$doc:meta])* $name:ident,)*) => { $(
-        $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub struct $name(Text);
-
+/// What every newtype over [`Text`] has, however it is validated.
+macro_rules! held_text {
+    ($name:ident) => {
         impl $name {
-            /// Validates a string.
-            ///
-            /// # Errors
-            /// The type's own code for text outside its range.
-            pub fn new(text: impl Into<Text>) -> Result<Self, Fault> {
-                let text = text.into();
-                $validate(text.as_str())?;
-                Ok(Self(text))
-            }
-
             /// The string.
             #[must_use]
             pub fn as_str(&self) -> &str {
@@ -73,16 +59,6 @@ macro_rules! texts {
             #[must_use]
             pub fn text(&self) -> &Text {
                 &self.0
-            }
-        }
-
-        impl Wire for $name {
-            fn read(node: Node<'_>, _code: Code) -> Result<Self, Fault> {
-                Self::new(string(node)?).map_err(|fault| Fault::at_node(fault, node))
-            }
-
-            fn write(&self, writer: &mut Writer) {
-                writer.string(self.as_str());
             }
         }
 
@@ -103,6 +79,39 @@ macro_rules! texts {
                 write!(f, concat!(stringify!($name), "({:?})"), self.as_str())
             }
         }
+    };
+}
+
+/// Declares newtypes over [`Text`] that share one validator.
+macro_rules! texts {
+    ($validate:path: $($(#[$doc:meta])* $name:ident,)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(Text);
+
+        impl $name {
+            /// Validates a string.
+            ///
+            /// # Errors
+            /// The type's own code for text outside its range.
+            pub fn new(text: impl Into<Text>) -> Result<Self, Fault> {
+                let text = text.into();
+                $validate(text.as_str())?;
+                Ok(Self(text))
+            }
+        }
+
+        impl Wire for $name {
+            fn read(node: Node<'_>, _code: Code) -> Result<Self, Fault> {
+                Self::new(string(node)?).map_err(|fault| Fault::at_node(fault, node))
+            }
+
+            fn write(&self, writer: &mut Writer) {
+                writer.string(self.as_str());
+            }
+        }
+
+        held_text!($name);
     )* };
 }
 
@@ -173,18 +182,6 @@ macro_rules! patterns {
             fn with_code(text: Text, code: Code) -> Result<Self, Fault> {
                 if $accepts(text.as_str()) { Ok(Self(text)) } else { Err(Fault::new(code, $message)) }
             }
-
-            /// The string.
-            #[must_use]
-            pub fn as_str(&self) -> &str {
-                self.0.as_str()
-            }
-
-            /// The shared text.
-            #[must_use]
-            pub fn text(&self) -> &Text {
-                &self.0
-            }
         }
 
         impl Wire for $name {
@@ -198,23 +195,7 @@ macro_rules! patterns {
             }
         }
 
-        impl Borrow<str> for $name {
-            fn borrow(&self) -> &str {
-                self.as_str()
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!(stringify!($name), "({:?})"), self.as_str())
-            }
-        }
+        held_text!($name);
     )* };
 }
 

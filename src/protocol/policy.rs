@@ -176,20 +176,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        let [a, b, c, d, e, f, g, h, i, j, k] = LIMITS.map(|(_, ceiling)| ceiling);
-        Self {
-            ledger_bytes: a,
-            recovery_bytes: b,
-            payload_bytes: c,
-            graph_nodes: d,
-            predecessors: e,
-            pending_nodes: f,
-            operations: g,
-            assignment_bytes: h,
-            result_bytes: i,
-            evidence_bytes: j,
-            observation_writes: k,
-        }
+        Self::of(LIMITS.map(|(_, ceiling)| ceiling))
     }
 }
 
@@ -209,6 +196,24 @@ const LIMITS: [(&str, u64); 11] = [
 ];
 
 impl Limits {
+    /// Limits from their values in declaration order.
+    const fn of(values: [u64; 11]) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j, k] = values;
+        Self {
+            ledger_bytes: a,
+            recovery_bytes: b,
+            payload_bytes: c,
+            graph_nodes: d,
+            predecessors: e,
+            pending_nodes: f,
+            operations: g,
+            assignment_bytes: h,
+            result_bytes: i,
+            evidence_bytes: j,
+            observation_writes: k,
+        }
+    }
+
     fn read(node: Node<'_>) -> Result<Self, Fault> {
         let object = node.object().ok_or_else(|| node.fault(Code::LedgerInvalid, "limits are an object"))?;
         for (key, _) in object.members() {
@@ -223,20 +228,7 @@ impl Limits {
                 .filter(|integer| (1..=ceiling).contains(integer))
                 .ok_or_else(|| node.fault(Code::LedgerInvalid, "a limit is missing or out of its bounds"))?;
         }
-        let [a, b, c, d, e, f, g, h, i, j, k] = values;
-        Ok(Self {
-            ledger_bytes: a,
-            recovery_bytes: b,
-            payload_bytes: c,
-            graph_nodes: d,
-            predecessors: e,
-            pending_nodes: f,
-            operations: g,
-            assignment_bytes: h,
-            result_bytes: i,
-            evidence_bytes: j,
-            observation_writes: k,
-        })
+        Ok(Self::of(values))
     }
 }
 
