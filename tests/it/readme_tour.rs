@@ -186,3 +186,37 @@ fn links_lead_somewhere() {
     }
     assert!(links > 5, "few links were found");
 }
+
+/// Tests and files that the description of the architecture names are there.
+#[test]
+fn the_architecture_names_what_exists() {
+    let text = page("docs/ARCHITECTURE.md");
+    let code: String = ["src", "tests"].iter().flat_map(|root| tree::files(root, "rs")).map(|(_, text)| text).collect();
+    let sources = tree::files("src", "rs");
+    let mut names = 0;
+    let rows = text.lines().skip_while(|line| *line != "## Where each guarantee is enforced");
+    for row in rows.take_while(|line| !line.starts_with("## What")).filter(|line| line.starts_with("| ")).skip(2) {
+        let columns: Vec<&str> = row.split('|').collect();
+        for name in columns[3].split('`').skip(1).step_by(2) {
+            names += 1;
+            assert!(code.contains(&format!("fn {name}(")), "docs/ARCHITECTURE.md: there is no test {name}");
+        }
+        for name in columns[2].split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs")) {
+            let known = sources.iter().any(|(path, _)| path.ends_with(&format!("/{name}")));
+            assert!(known, "docs/ARCHITECTURE.md: there is no file {name}");
+        }
+    }
+    assert!(names > 15, "few tests were named");
+    for row in text
+        .lines()
+        .skip_while(|line| *line != "### A map of the files")
+        .take_while(|line| *line != "## Reading: `protocol`")
+    {
+        let Some(cell) = row.strip_prefix("| `").and_then(|row| row.split(" | ").next()) else { continue };
+        let folder = cell.split('/').next().unwrap();
+        for (index, name) in cell.trim_end_matches('`').split("`, `").enumerate() {
+            let path = if index == 0 { format!("src/{name}") } else { format!("src/{folder}/{name}") };
+            assert!(tree::root().join(&path).exists(), "docs/ARCHITECTURE.md: there is no {path}");
+        }
+    }
+}
