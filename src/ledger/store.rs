@@ -23,6 +23,12 @@ pub(super) const FETCHED: &str = "refs/work-queue/head";
 const PREFIX: &str = "wq-store-";
 /// The file whose lock says that a store's process is alive.
 const LOCK: &str = "alive";
+/// Its name until it is locked.
+const PENDING: &str = "pending";
+/// The repository's directory inside a store's.
+const OBJECTS: &str = "objects.git";
+/// How often a store's directory is made anew when another process removes it meanwhile.
+const CREATIONS: usize = 16;
 /// Largest commit object, in bytes.
 const MAX_COMMIT_OBJECT: u64 = 1024 * 1024;
 
@@ -52,7 +58,7 @@ impl Store {
     pub fn in_directory(parent: &Path) -> Result<Self, LedgerError> {
         sweep(parent);
         let directory = Registered::new(parent)?;
-        let path = directory.path().join("objects.git");
+        let path = directory.path().join(OBJECTS);
         fs::create_dir(&path).map_err(|cause| LedgerError::io("the object store could not be made", &cause))?;
         let options = gix::open::Options::isolated();
         let repository = gix::ThreadSafeRepository::init_opts(
@@ -232,14 +238,26 @@ struct Registered {
 impl Registered {
     fn new(parent: &Path) -> Result<Self, LedgerError> {
         remove_on_abort();
-        let io = |cause| LedgerError::io("the object store could not be made", &cause);
+        let mut last = std::io::Error::from(std::io::ErrorKind::NotFound);
+        for _ in 0..CREATIONS {
+            match Self::create(parent) {
+                Ok(store) => return Ok(store),
+                // Another process took the directory, which it saw without its lock, for a dead one's.
+                Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => last = cause,
+                Err(cause) => return Err(LedgerError::io("the object store could not be made", &cause)),
+            }
+        }
+        Err(LedgerError::io("the object store could not be made", &last))
+    }
+
+    fn create(parent: &Path) -> std::io::Result<Self> {
         let private = fs::Permissions::from_mode(0o700);
-        let directory = tempfile::Builder::new().prefix(PREFIX).permissions(private).tempdir_in(parent).map_err(io)?;
+        let directory = tempfile::Builder::new().prefix(PREFIX).permissions(private).tempdir_in(parent)?;
         // Locked before it gets its name: whoever sees the name sees the lock.
-        let pending = directory.path().join("pending");
-        let lock = File::create(&pending).map_err(io)?;
-        lock.lock().map_err(io)?;
-        fs::rename(&pending, directory.path().join(LOCK)).map_err(io)?;
+        let pending = directory.path().join(PENDING);
+        let lock = File::create(&pending)?;
+        lock.lock()?;
+        fs::rename(&pending, directory.path().join(LOCK))?;
         if let Ok(mut live) = LIVE.lock() {
             live.push(directory.path().to_owned());
         }
@@ -253,9 +271,19 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
+        discard(self.directory.path());
         if let Ok(mut live) = LIVE.lock() {
             live.retain(|path| path != self.directory.path());
         }
+    }
+}
+
+/// Removes a store's directory, its lock last: wherever a kill or a git that still writes cuts this short, the next
+/// sweep finds a lock, or nothing but an empty directory.
+fn discard(directory: &Path) {
+    let objects = directory.join(OBJECTS);
+    if !objects.exists() || fs::remove_dir_all(&objects).is_ok() {
+        let _ = fs::remove_dir_all(directory);
     }
 }
 
@@ -267,7 +295,7 @@ fn remove_on_abort() {
             let previous = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |info| {
                 for path in LIVE.try_lock().map(|live| live.clone()).unwrap_or_default() {
-                    let _ = fs::remove_dir_all(path);
+                    discard(&path);
                 }
                 previous(info);
             }));
@@ -275,8 +303,9 @@ fn remove_on_abort() {
     }
 }
 
-/// Removes the stores of processes that were killed: their lock is free. Failures do not matter; another user's
-/// directory cannot be opened, and a live one is locked.
+/// Removes the stores of processes that were killed: their lock is free, under its last name or under its first, or
+/// they never came to make one. Failures do not matter; another user's directory cannot be opened, and a live one is
+/// locked. A directory that is taken from a process that was just making it is made again by that process.
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
@@ -284,9 +313,12 @@ fn sweep(parent: &Path) {
         if !ours || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
-        let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
-        if lock.try_lock().is_ok() {
-            let _ = fs::remove_dir_all(entry.path());
+        let path = entry.path();
+        match File::open(path.join(LOCK)).or_else(|_| File::open(path.join(PENDING))) {
+            Ok(lock) if lock.try_lock().is_ok() => discard(&path),
+            Ok(_) => {}
+            // Only an empty directory goes.
+            Err(_) => drop(fs::remove_dir(&path)),
         }
     }
 }

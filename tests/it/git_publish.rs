@@ -330,14 +330,26 @@ fn stores_do_not_outlive_their_owners() {
     assert!(panicked.is_err());
     assert_eq!(children(), 0);
 
-    let dead = parent.path().join("wq-store-dead");
-    std::fs::create_dir(&dead).unwrap();
+    let directory = |name: &str| {
+        let path = parent.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        path
+    };
+    let dead = directory("wq-store-dead");
     std::fs::write(dead.join("alive"), "").unwrap();
-    let unfinished = parent.path().join("wq-store-unfinished");
-    std::fs::create_dir(&unfinished).unwrap();
+    std::fs::create_dir(dead.join("objects.git")).unwrap();
+    // Killed at its birth: before it made its lock, and before it gave the lock its name.
+    let (empty, unnamed) = (directory("wq-store-empty"), directory("wq-store-unnamed"));
+    std::fs::write(unnamed.join("pending"), "").unwrap();
+    let newborn = directory("wq-store-newborn");
+    let lock = std::fs::File::create(newborn.join("pending")).unwrap();
+    lock.lock().unwrap();
+    let strange = directory("wq-store-strange");
+    std::fs::write(strange.join("something"), "").unwrap();
     let first = Store::in_directory(parent.path()).unwrap();
-    assert!(!dead.exists(), "nobody holds its lock");
-    assert!(unfinished.exists(), "somebody may be about to lock it");
+    assert!(!dead.exists() && !empty.exists() && !unnamed.exists(), "nobody holds their locks");
+    assert!(newborn.exists(), "somebody is about to name its lock");
+    assert!(strange.exists(), "without a lock only an empty directory goes");
     let second = Store::in_directory(parent.path()).unwrap();
     assert!(first.directory().exists() && second.directory().exists(), "live stores stay");
 }

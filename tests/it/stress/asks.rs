@@ -10,9 +10,6 @@ use super::stage::{Kill, Stage};
 use crate::support::built::aw_policy;
 use crate::support::ledger::work_id;
 
-/// Longest time before a kill. Most commands of a crowded round end within it.
-const LATEST_KILL_MS: u64 = 3000;
-
 /// Claims that one Work may have.
 pub(super) const MOST_ATTEMPTS: u32 = 3;
 
@@ -38,14 +35,14 @@ impl Dice {
         choices[self.below(choices.len() as u64) as usize]
     }
 
-    /// When the tries of one request are killed: not at all, once, or twice.
-    pub(super) fn kills(&self) -> Vec<Kill> {
+    /// When the tries of one request are killed: not at all, once, or twice, at a moment before `latest`.
+    pub(super) fn kills(&self, latest: Duration) -> Vec<Kill> {
         let times = match self.below(100) {
             0..55 => 0,
             55..90 => 1,
             _ => 2,
         };
-        let kill = |_| Kill { after: Duration::from_millis(self.below(LATEST_KILL_MS)), with_git: self.chance(50) };
+        let kill = |_| Kill { after: latest * self.below(1000) as u32 / 1000, with_git: self.chance(50) };
         (0..times).map(kill).collect()
     }
 }
@@ -70,6 +67,11 @@ pub(super) struct Ask {
 }
 
 impl Ask {
+    pub(super) fn new(id: &str, asked: Asked, arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().chain(&["--request-id", id]).map(|one| (*one).to_owned()).collect();
+        Self { id: id.to_owned(), asked, arguments }
+    }
+
     /// The command; it is the same whenever it is repeated.
     pub(super) fn command(&self, stage: &Stage) -> std::process::Command {
         stage.on_queue(&self.arguments)

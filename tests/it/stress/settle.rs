@@ -18,7 +18,7 @@ use crate::support::ledger::HOST;
 /// Reservations that stay open after a settlement.
 const KEPT: usize = 12;
 /// Dispatches that are run to their end in each settlement.
-const RUN: usize = 2;
+const RUN: usize = 1;
 
 /// Publishes what the outside world would.
 pub(super) struct Settler<'a> {
