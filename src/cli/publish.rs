@@ -45,6 +45,7 @@ impl Published {
             Some(commit) => w.string(commit.as_str()),
             None => w.raw("null"),
         });
+        members.name("genesis", |w| w.bool(self.is_genesis()));
         members.name("idempotent", |w| {
             w.bool(matches!(
                 outcome,
@@ -59,7 +60,13 @@ impl Published {
         provenance(&current.projection, Some(&current.commit.to_string()), *evaluated_at, members);
     }
 
-    /// One line about the commit, for people.
+    /// True if this call made the queue.
+    fn is_genesis(&self) -> bool {
+        let published = matches!(self.publication.outcome, Outcome::PublishedNow { .. });
+        published && self.publication.current.projection.requests().len() == 1
+    }
+
+    /// A line about the commit, and one more where it made the queue, for people.
     pub(crate) fn line(&self) -> String {
         let id = label(self.request.id.as_str());
         let commit = |commit: Option<&crate::protocol::CommitId>| {
@@ -68,6 +75,10 @@ impl Published {
         let outcome = &self.publication.outcome;
         let told = commit(outcome.commit_id());
         match outcome {
+            Outcome::PublishedNow { .. } if self.is_genesis() => format!(
+                "{told}, request={id}\na new queue: if there was an earlier branch, its requests, reservations and evidence are \
+                 not in it\n"
+            ),
             Outcome::PublishedNow { .. } => format!("{told}, request={id}\n"),
             Outcome::Recovered { .. } => format!("{told}, found after an uncertain push, request={id}\n"),
             Outcome::AlreadyCommitted { .. } => format!("{told}, committed before; nothing written, request={id}\n"),

@@ -86,7 +86,7 @@ impl RawCommit {
 mod tests {
     use super::RawCommit;
 
-    /// S-653: only the tree and parent lines of a commit count, wherever else such words may stand.
+    /// Only the tree and parent lines of a commit count, wherever else such words may stand.
     #[test]
     fn parents_come_from_header_lines_alone() {
         let (a, b) = ("a".repeat(40), "b".repeat(40));

@@ -450,7 +450,8 @@ fn missing() -> LedgerError {
         Code::QueueMissing,
         Class::Absent,
         "there is no queue on this branch",
-        "The first submission makes it; check the branch's name if there should be one.",
+        "Check the branch's name if there should be a queue. The first submission makes a new one, which knows none of the \
+         requests, reservations and evidence of an earlier branch.",
     )
 }
 

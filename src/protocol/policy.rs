@@ -134,7 +134,9 @@ pub struct WorkerProfile {
     pub logical_contract: Option<Digest>,
     /// Most Claims in one dispatch.
     pub max_claims: Within<1, 16>,
-    /// True if one dispatch may hold Claims of several accounting keys.
+    /// True if one dispatch may hold Claims of several accounting keys. S-125: the administrator who sets it says that
+    /// the owners of these keys may see each other's inputs, which nothing here can verify; that such Claims share one
+    /// credential and effect scope follows from their one profile.
     pub share_keys: bool,
 }
 

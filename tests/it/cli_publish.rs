@@ -30,7 +30,7 @@ fn lines(bare: &Bare) -> Vec<Value> {
     bare.ledger().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// O-027, O-028, O-310, S-007: the first submission makes the branch with one commit, Policy then Work, under the
+/// S-007, S-080, S-081, O-027, O-028, O-310: the first submission makes the branch with one commit, Policy then Work, under the
 /// submission's own request id, kind and actor; defaults are filled before anything is persisted.
 #[test]
 fn the_first_submission_makes_the_queue() {

@@ -120,7 +120,7 @@ fn statuses_of_a_read_are_typed() {
     assert_eq!((error.code(), error.class()), (Code::RepositoryUnavailable, Class::Denied));
 }
 
-/// S-251, S-253: a refusal before anything was sent is a denial; every other failure of a push is unknown.
+/// S-251, S-253, S-622: a refusal before anything was sent is a denial; every other failure of a push is unknown.
 #[test]
 fn failures_of_a_push_are_told_apart() {
     let (bare, server) = server();
@@ -159,7 +159,7 @@ fn a_lost_acknowledgement_is_ambiguous() {
     }
 }
 
-/// O-002: everything that is asked of the server is Git's own protocol.
+/// S-254, S-456, O-002: everything that is asked of the server is Git's own protocol.
 #[test]
 fn only_the_git_protocol_is_spoken() {
     let (bare, server) = server();
@@ -167,6 +167,7 @@ fn only_the_git_protocol_is_spoken() {
     let publisher = Writer::new(transport(&server, Some(TOKEN)));
     let base = publisher.snapshot();
     assert_eq!(publisher.push(Some(&base), b"one\ntwo\n"), PushOutcome::Acknowledged);
+    // Neither Issues, pull requests nor the repository's rules are read or written.
     for request in server.seen() {
         assert!(
             request.contains("/queue.git/info/refs?service=git-") || request.contains("/queue.git/git-"),

@@ -78,7 +78,7 @@ fn nothing_else_makes_a_queue() {
     assert_eq!(bare.contents(), before, "and nothing was written");
 }
 
-/// S-237, S-246: a committed request is answered with its own outcome and never written again; its id with
+/// S-236, S-237, S-244, S-246: a committed request is answered with its own outcome and never written again; its id with
 /// another meaning is refused.
 #[test]
 fn a_request_id_is_used_once() {
@@ -119,7 +119,7 @@ fn nothing_to_grant_writes_nothing() {
     assert!(published(&publisher.publish_request(&dispatch("two"), None).unwrap().outcome), "the id was unused");
 }
 
-/// S-240, S-241, S-247: the loser of a race decides again on the winner's state and takes the next Work.
+/// S-093, S-240, S-241, S-247, S-577: the loser of a race decides again on the winner's state and takes the next Work.
 #[test]
 fn the_loser_of_a_race_takes_the_next_work() {
     let bare = seeded();
@@ -227,7 +227,7 @@ fn a_denial_is_raised_at_once() {
     assert_eq!(request_ids(&bare), ["first"]);
 }
 
-/// S-251: lost races end after six attempts with increasing pauses, as a conflict that exits with 5.
+/// S-236, S-251: lost races end after six attempts with increasing pauses, as a conflict that exits with 5.
 #[test]
 fn contention_is_bounded() {
     let bare = seeded();
@@ -292,7 +292,29 @@ fn a_vanished_or_rewritten_branch_stops_the_publication() {
     }
 }
 
-/// S-235: what can be refused without Git is refused before Git is touched.
+/// S-238: what replay would refuse is never offered to the remote: the candidate is replayed first.
+#[test]
+fn a_candidate_is_replayed_before_it_is_sent() {
+    let bare = seeded();
+    let world = World::new(Meddling::new(bare.transport()));
+    let before = bare.contents();
+    let nodes = [
+        node("g", "n", "{}").replace(r#""pool":"default""#, r#""pool":"missing""#),
+        node("g", "n", "{}").replace(
+            r#""depends_on":[]"#,
+            &format!(r#""depends_on":[{{"kind":"work","work_id":"{}"}}]"#, "0".repeat(64)),
+        ),
+        node("graph-first", "n", r#"{"task":"other"}"#),
+    ];
+    for (text, code) in nodes.into_iter().zip([Code::PolicyInvalid, Code::DependencyInvalid, Code::WorkConflict]) {
+        let error = world.publisher().publish_request(&submission("bad", Role::Producer, &[text]), None).unwrap_err();
+        assert_eq!(error.code(), code);
+    }
+    assert_eq!(*world.transport.pushes.borrow(), 0);
+    assert_eq!(bare.contents(), before);
+}
+
+/// What can be refused without Git is refused before Git is touched.
 #[test]
 fn a_wrong_request_never_reaches_git() {
     let bare = seeded();

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a test may stop and may explain")]
 
 mod bad_input;
+mod cli_answers;
 mod cli_bad_input;
 mod cli_demo;
 mod cli_publish;

@@ -192,6 +192,23 @@ fn rooms_keep_to_their_table() {
     assert!(found.is_empty(), "{} forbidden reaches:\n{}", found.len(), found.join("\n"));
 }
 
+/// S-235: one place in the code builds a candidate and sends it, and one runs `git push`; every command goes through
+/// the publisher that does.
+#[test]
+fn there_is_one_way_to_write() {
+    let sources = tree::files("src", "rs");
+    let places = |words: &str| -> Vec<&str> {
+        sources.iter().filter(|(_, text)| text.contains(words)).map(|(path, _)| path.as_str()).collect()
+    };
+    assert_eq!(places("\"push\""), ["src/ledger/git/executable.rs"]);
+    assert_eq!(places("transport.push("), ["src/ledger/push.rs"]);
+    assert_eq!(places("Candidate::build("), ["src/ledger/publisher.rs"]);
+    for other in ["\"update-ref\"", "\"send-pack\"", "edit_reference", "\"commit-tree\""] {
+        assert_eq!(places(other), [""; 0], "{other}");
+    }
+    assert!(places(".publish_request(").iter().all(|path| path.starts_with("src/cli/")));
+}
+
 /// Files stay short enough to read at one sitting.
 #[test]
 fn files_stay_short() {

@@ -116,7 +116,7 @@ fn parent(queue: &mut Queue) -> Grant {
     grant
 }
 
-/// S-081, S-080, S-146, S-144, S-656, S-401: a worker extends the graph only while its delivery is pending, and its
+/// S-080, S-081, S-146, S-401, S-656: a worker extends the graph only while its delivery is pending, and its
 /// children keep its admitted pool, priority and key.
 #[test]
 fn children_keep_their_parents_entitlement() {
@@ -143,7 +143,7 @@ fn children_keep_their_parents_entitlement() {
     assert_eq!(queue.submit(&worker, 1900, &[second]).unwrap_err(), "claim_effects_unauthorized");
 }
 
-/// A historical Policy entitles producers by name; an AW Policy entitles every producer to what is installed.
+/// S-119: a historical Policy entitles producers by name; an AW Policy entitles every producer to what is installed.
 #[test]
 fn historical_producers_need_their_entitlement() {
     let mut policy: Value = serde_json::from_str(&crate::support::ledger::policy(false)).unwrap();
@@ -169,6 +169,35 @@ fn subjects_gate_nothing() {
     assert_eq!(refusal(&[Node::new("m").with("depends_on", edge)]), "resource_unauthorized");
 }
 
+/// S-487: the largest submission in one ring is checked without recursion and told whole; an explanation lists the first
+/// few of many edges and counts the rest, and follows a long chain for a bounded way.
+#[test]
+fn checks_and_explanations_are_bounded() {
+    let key = |index: usize| format!("n{index}");
+    let ring: Vec<Node> = (0..256).map(|index| Node::new(&key(index)).after(&key((index + 1) % 256))).collect();
+    let request = frozen(
+        "ring",
+        RequestKind::Submit,
+        PRODUCER,
+        &json!({"nodes": ring.iter().map(Node::value).collect::<Vec<_>>()}),
+    );
+    let at = wq_action::protocol::At::new(2000).unwrap();
+    let fault = queue().state.decide(&mut Scanner::new(HOST), &request, at, &[]).unwrap_err();
+    assert_eq!((fault.code().as_str(), fault.message().split(" -> ").count()), ("dependency_cycle", 257));
+    let mut nodes: Vec<Node> = (0..200).map(|index| Node::new(&key(index))).collect();
+    for index in 1..200 {
+        nodes[index] = nodes[index].clone().after(&key(index - 1));
+    }
+    nodes.push((0..64).fold(Node::new("wide"), |node, index| node.after(&key(index))));
+    let mut policy = aw_policy();
+    policy["limits"]["result_bytes"] = 64.into();
+    let mut queue = Queue::open(&policy, &[Node::new("root")]);
+    queue.submit(PRODUCER, 2000, &nodes).unwrap();
+    let view = |key: &str| queue.state.view_work(queue.state.work(&Node::new(key).id()).unwrap(), at, None);
+    assert_eq!((view("wide").unresolved.len(), view("wide").unresolved_total), (8, 64));
+    assert_eq!(view("n199").blocking_path.len(), 64);
+}
+
 fn limited(limit: &str, value: u64, nodes: &[Node]) -> String {
     let mut policy = aw_policy();
     policy["limits"][limit] = value.into();
@@ -176,7 +205,7 @@ fn limited(limit: &str, value: u64, nodes: &[Node]) -> String {
     outcome.err().unwrap_or_else(|| "accepted".to_owned())
 }
 
-/// S-417, S-474, S-475, S-476, S-477, S-478, S-485, S-486: sizes and counts at their bound and beyond it.
+/// S-474, S-475, S-476, S-477, S-478, S-485, S-486: sizes and counts at their bound and beyond it.
 #[test]
 fn limits_hold_at_their_bound() {
     let sized = |bytes: usize| Node::new("n").with("payload", json!({"t": "x".repeat(bytes - 8)}));
@@ -195,6 +224,14 @@ fn limits_hold_at_their_bound() {
     let three: Vec<Node> = ["a", "b", "c"].map(Node::new).to_vec();
     assert_eq!(limited("pending_nodes", 4, &three), "accepted");
     assert_eq!(limited("pending_nodes", 3, &three), "resource_limit");
+    // What is delivered counts no more; what waits for its delivery does.
+    let mut policy = aw_policy();
+    policy["limits"]["pending_nodes"] = 1.into();
+    let mut queue = Queue::open(&policy, &[Node::new("root")]);
+    let grant = parent(&mut queue);
+    assert_eq!(queue.submit(PRODUCER, 2200, &[Node::new("n")]).unwrap_err(), "resource_limit");
+    queue.result(&grant, 2300).unwrap();
+    queue.submit(PRODUCER, 2400, &[Node::new("n")]).unwrap();
     assert_eq!(limited("operations", 3, &three), "accepted");
     let four: Vec<Node> = ["a", "b", "c", "d"].map(Node::new).to_vec();
     assert_eq!(limited("operations", 3, &four), "resource_limit");

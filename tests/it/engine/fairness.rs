@@ -39,7 +39,7 @@ fn clock(queue: &Queue, priority: &str) -> Value {
     queue.document()["clocks"]["default"]["keys"][priority].clone()
 }
 
-/// S-082, S-083, S-085, S-088, S-141, O-013: without grouping there is one bucket, and Work is granted in the order of
+/// S-082, S-083, S-085, S-088, S-141, S-144, O-013: without grouping there is one bucket, and Work is granted in the order of
 /// acceptance, whoever submitted it, whatever times it carries, over the pool's whole capacity.
 #[test]
 fn unconfigured_work_is_first_come_first_served() {
@@ -247,7 +247,7 @@ fn only_compatible_work_shares_a_dispatch() {
     assert_eq!(dispatches(&Queue::open(&plain, &many("n", 3, |node| node)).grant(2000, 3, 3).unwrap()), 3);
 }
 
-/// S-092, S-130, S-131, S-294, S-543, S-558: logical slots and native reservations are limited apart.
+/// S-092, S-130, S-131, S-294, S-311, S-543, S-558: logical slots and native reservations are limited apart.
 #[test]
 fn slots_and_reservations_are_limited_apart() {
     let mut policy = roomy(&json!({"": 1}));
@@ -384,7 +384,7 @@ fn graphs_have_no_share() {
     assert_eq!(granted, ["big0", "big1", "big2", "big3", "big4", "big5", "small", "last"]);
 }
 
-/// S-149, S-483: every one of 1,024 keys has a pass of its own, which stays while the key is idle; more are refused.
+/// S-022, S-149, S-483: every one of 1,024 keys has a pass of its own, which stays while the key is idle; more are refused.
 #[test]
 fn keys_share_no_bucket() {
     let key = |n: usize| if n == 0 { String::new() } else { format!("{}{n:04}", "k".repeat(124)) };
@@ -404,6 +404,11 @@ fn keys_share_no_bucket() {
     assert!(Queue::try_open(&roomy(&weights(1025)), &submitted[..1]).is_err());
     let long = json!({"": 1, "k".repeat(129): 1});
     assert!(Queue::try_open(&roomy(&long), &submitted[..1]).is_err());
+    // Bytes count, not letters.
+    for (emoji, fits) in [(32, true), (33, false)] {
+        let policy = roomy(&json!({"": 1, "\u{1f600}".repeat(emoji): 1}));
+        assert_eq!(Queue::try_open(&policy, &[Node::new("a")]).is_ok(), fits);
+    }
 }
 
 /// S-138: an answer without a grant names the winner that stands first and what blocks it.

@@ -134,6 +134,28 @@ fn observations_are_bounded() {
     assert_eq!(observe(&mut queue, &first, 2000).unwrap_err(), "resource_limit");
 }
 
+/// S-417: gates are vertices of their own kinds that several Work share, in every repository that the pool allows and no
+/// other.
+#[test]
+fn gates_are_shared_across_allowed_repositories() {
+    let mut policy = aw_policy();
+    policy["pools"]["default"]["allowed_repositories"] = json!(["owner/repo", "owner/second"]);
+    let mut elsewhere = issue(5);
+    elsewhere["repository"] = "owner/second".into();
+    let edge = |resource: &Value| json!([{"kind": "issue", "condition": "closed", "resource": resource}]);
+    let waiting = |key: &str| Node::new(key).with("depends_on", edge(&elsewhere));
+    let mut queue = Queue::open(&policy, &[waiting("a"), waiting("b")]);
+    assert_eq!(queue.document()["stats"]["nodes"], 3);
+    let mut observation = seen("o1", 5, "closed", 2000, &json!({}));
+    observation["resource"] = elsewhere.clone();
+    observe(&mut queue, &observation, 2000).unwrap();
+    assert_eq!(nodes(&queue.grant(2100, 2, 2).unwrap()), ["a", "b"]);
+    let mut foreign = issue(5);
+    foreign["repository"] = "foreign/repo".into();
+    let outside = Node::new("c").with("depends_on", edge(&foreign));
+    assert_eq!(queue.submit(crate::support::built::PRODUCER, 2200, &[outside]).unwrap_err(), "resource_unauthorized");
+}
+
 /// S-443, S-447, S-491: fresh observations and the Claim that rests on them are one commit; without a Claim nothing is
 /// written.
 #[test]
@@ -145,6 +167,9 @@ fn observations_travel_with_their_claim() {
     let decision = queue.decide_frozen(&request, 2000, &fresh(&unknown())).unwrap();
     assert_eq!(queue.publish(decision).unwrap_err(), "no_eligible_work");
     assert_eq!(queue.state.serialise(), before);
+    // Decided again after a lost race, the observation has aged.
+    let decision = queue.decide_frozen(&request, 62_001, &fresh(&json!({}))).unwrap();
+    assert_eq!(queue.publish(decision).unwrap_err(), "no_eligible_work");
     let decision = queue.decide_frozen(&request, 2000, &fresh(&json!({}))).unwrap();
     queue.publish(decision).unwrap();
     assert_eq!(nodes(&queue.last_grants()), ["a"]);

@@ -90,8 +90,8 @@ fn a_binding_is_made_once() {
     assert_eq!(refused.unwrap_err(), "run_binding_conflict");
 }
 
-/// S-054, S-056, S-311, S-334, S-350, S-351, S-353, S-481: a Claim completes once; Result and DeliveryFailure exclude each other, repeat
-/// without effect, and neither reopens, authorizes or releases anything.
+/// S-054, S-056, S-311, S-334, S-350, S-351, S-353, S-358, S-364, S-481: a Claim completes once; Result and
+/// DeliveryFailure exclude each other, repeat without effect, and neither reopens, authorizes or releases anything.
 #[test]
 fn deliveries_settle_once() {
     let (mut queue, grant) = bound();
@@ -134,6 +134,67 @@ fn deliveries_settle_once() {
     assert_eq!(failed.work("a")["state"], "completed");
     assert_eq!(failed.cancel_work(ADMINISTRATOR, &grant.work, 2302).unwrap_err(), "work_terminal");
     assert_eq!(failed.grant(9_000_000, 9, 9).unwrap_err(), "no_eligible_work");
+    let rewired = Node::new("a").with("depends_on", json!([])).gate(5, "closed");
+    assert_eq!(failed.submit(PRODUCER, 9_000_001, &[rewired]).unwrap_err(), "work_conflict");
+}
+
+/// S-332: what a Claim was granted stays what it was, whatever is submitted, reprioritized or deployed after it.
+#[test]
+fn claims_finish_what_they_were_given() {
+    let (mut queue, grant) = bound();
+    let given = |queue: &Queue| queue.state.dispatch(&grant.dispatch).unwrap().assignment.canonical();
+    let before = given(&queue);
+    assert!(before.contains(r#""work":{"task":"a"}"#));
+    let revised = Node::new("a").with("payload", json!({"task": "a, revised"}));
+    assert_eq!(queue.submit(PRODUCER, 2200, &[revised]).unwrap_err(), "work_conflict");
+    let priority = json!({"kind": "WorkPriority", "work_id": Node::new("b").id(), "priority": 1,
+        "expected_priority": 3, "reason": "urgent"});
+    queue.operate(RequestKind::Control, ADMINISTRATOR, 2201, &[priority]).unwrap();
+    queue.submit(PRODUCER, 2202, &[Node::new("r2/a").with("payload", json!({"task": "a, revised"}))]).unwrap();
+    assert_eq!(nodes(&queue.grant(2203, 9, 9).unwrap()), ["r2/a"]);
+    assert_eq!(given(&queue), before);
+    queue.finish(&grant, "completed", 2300).unwrap();
+    queue.result(&grant, 2301).unwrap();
+    assert_eq!(given(&queue), before);
+    assert_eq!(queue.work("a")["payload"], json!({"task": "a"}));
+    assert_eq!(queue.work("r2/a")["state"], "claimed");
+}
+
+/// S-401: a member's pending delivery lends nothing to a sibling that has not completed, nor to one that is verified.
+#[test]
+fn siblings_lend_no_authority() {
+    let mut policy = aw_policy();
+    policy["pools"]["default"]["profiles"]["default"]["max_claims"] = 3.into();
+    let mut queue = Queue::open(&policy, &["a", "b", "c"].map(Node::new));
+    let grants = queue.grant(2000, 3, 1).unwrap();
+    queue.start(&grants[0], 2100).unwrap();
+    queue.bind(&grants[0], 2101).unwrap();
+    queue.finish(&grants[0], "completed", 2102).unwrap();
+    queue.finish(&grants[2], "completed", 2103).unwrap();
+    queue.result(&grants[2], 2104).unwrap();
+    let child = [Node::new("child")];
+    for sibling in [&grants[1], &grants[2]] {
+        let refused = queue.submit(&sibling.worker(), 2200, &child);
+        assert_eq!(refused.unwrap_err(), "claim_effects_unauthorized");
+    }
+    queue.submit(&grants[0].worker(), 2201, &child).unwrap();
+}
+
+/// S-489: doubt about one dispatch is written a bounded number of times, and its release still fits afterwards.
+#[test]
+fn doubt_is_written_a_bounded_number_of_times() {
+    let (mut queue, grant) = granted();
+    queue.start(&grant, 2100).unwrap();
+    let doubt = json!({"reason": "timeout"});
+    let written = (0..20).take_while(|at| mark(&mut queue, &grant, "uncertain", 2200 + at, &doubt).is_ok()).count();
+    // Five attempts of reconciliation and four, less the start marker.
+    assert_eq!(written, 8);
+    assert_eq!(mark(&mut queue, &grant, "uncertain", 2300, &doubt).unwrap_err(), "resource_limit");
+    let evidence = grant.evidence("nonlaunch", "github_api", 2400, &json!({"receipt": "r"}));
+    let cancel = json!({"kind": "ClaimCancellation", "work_id": grant.work, "claim_id": grant.claim, "reason": "lost",
+        "retry_not_before": 90_000});
+    let release = json!({"kind": "Release", "dispatch_id": grant.dispatch, "evidence": evidence});
+    queue.operate(RequestKind::Release, RECONCILER, 2400, &[cancel, release]).unwrap();
 }
 
 /// S-346, S-347, S-348: a failure needs the exact run's terminal evidence and used-up reconciliation, and its
@@ -202,6 +263,7 @@ fn releases_are_proven() {
     let operations = [cancel(&grants[0], 32_200), cancel(&grants[1], 32_200), never.clone()];
     unlaunched.operate(RequestKind::Release, RECONCILER, 9000, &operations).unwrap();
     assert_eq!(unlaunched.document()["stats"]["dispatches"], 0);
+    assert_eq!(unlaunched.start(&grants[0], 9001).unwrap_err(), "dispatch_invalid");
     let (mut started, grant) = granted();
     started.start(&grant, 2100).unwrap();
     let operations = [cancel(&grant, 32_200), release(&grant, "prelaunch", "trusted_publisher", &json!({}))];
@@ -209,7 +271,7 @@ fn releases_are_proven() {
     assert_eq!(refused.unwrap_err(), "evidence_invalid");
 }
 
-/// S-102, S-103, S-358: attempts are finite; the last cancelled Claim takes its Work along, in the same commit.
+/// S-102, S-103: attempts are finite; the last cancelled Claim takes its Work along, in the same commit.
 #[test]
 fn attempts_end() {
     let mut policy = aw_policy();
@@ -233,11 +295,12 @@ fn attempts_end() {
     assert_eq!(queue.finish(&second, "cancelled", 3303).unwrap_err(), "already_finished");
 }
 
-/// S-055, S-364, S-169: cancelling Work ends its Claim and keeps its reservation; its dependents report the failed
-/// ancestor and stay.
+/// S-055, S-169, S-537: cancelling Work ends its Claim and keeps its reservation; its dependents, near and
+/// far, report the failed ancestor and stay.
 #[test]
 fn cancelled_work_fails_its_dependents() {
     let (mut queue, grant) = granted();
+    queue.submit(PRODUCER, 2050, &[Node::new("c").after("b")]).unwrap();
     queue.cancel_work(ADMINISTRATOR, &grant.work, 2100).unwrap();
     assert_eq!(queue.document()["claims"][&grant.claim]["state"], "cancelled");
     assert_eq!(phase(&queue, &grant), json!(["reserved", false]));
@@ -252,28 +315,33 @@ fn cancelled_work_fails_its_dependents() {
     let view = queue.state.view_work(dependent, at, None);
     assert_eq!((view.reason, view.label), ("dependency_failed", "dependency_failed"));
     assert_eq!(view.blocking_path.iter().map(|id| id.as_str()).collect::<Vec<_>>(), [grant.work.as_str()]);
+    let far = queue.state.view_work(queue.state.work(&Node::new("c").id()).unwrap(), at, None);
+    assert_eq!((far.label, queue.work("c")["state"].as_str()), ("dependency_failed", Some("available")));
+    assert_eq!(far.blocking_path.last().unwrap().as_str(), grant.work);
     // The worker's authority is gone with its Claim.
     queue.start(&grant, 3000).unwrap();
     queue.bind(&grant, 3001).unwrap();
     assert_eq!(queue.finish(&grant, "completed", 3002).unwrap_err(), "claim_ineffective");
 }
 
-/// S-338, S-341, S-537, S-538, S-540: why a successor waits, by what became of its predecessor.
+/// S-338, S-341, S-538, S-540: why a successor waits, by what became of its predecessor, whose barrier is pending, then
+/// verified or failed.
 #[test]
 fn successors_say_why_they_wait() {
     let reason = |queue: &Queue| {
         let at = wq_action::protocol::At::new(3000).unwrap();
         queue.state.view_work(queue.state.work(&Node::new("b").id()).unwrap(), at, None).reason
     };
+    let barrier = |queue: &Queue| queue.work("a")["barrier"].as_str().unwrap().to_owned();
     let (mut queue, grant) = bound();
-    assert_eq!(reason(&queue), "dependency_result_unavailable");
+    assert_eq!((reason(&queue), barrier(&queue).as_str()), ("dependency_result_unavailable", "none"));
     queue.finish(&grant, "completed", 2200).unwrap();
-    assert_eq!(reason(&queue), "dependency_result_unavailable");
+    assert_eq!((reason(&queue), barrier(&queue).as_str()), ("dependency_result_unavailable", "pending"));
     let mut failed = queue.clone();
     failed.fail(&grant, 2300, "unknown", &json!({"attempts": 5})).unwrap();
-    assert_eq!(reason(&failed), "dependency_delivery_failed");
+    assert_eq!((reason(&failed), barrier(&failed).as_str()), ("dependency_delivery_failed", "failed"));
     queue.result(&grant, 2300).unwrap();
-    assert_eq!(reason(&queue), "ready");
+    assert_eq!((reason(&queue), barrier(&queue).as_str()), ("ready", "verified"));
 }
 
 /// S-461, S-462, S-463, S-464, S-460, S-552, S-553: pauses stop admission, grants and start markers, change nothing
@@ -323,16 +391,26 @@ fn priorities_change_by_compare_and_set() {
     assert_eq!(change(&mut queue, "b", PRODUCER, 3, 1).unwrap_err(), "actor_unauthorized");
     assert_eq!(change(&mut queue, "b", ADMINISTRATOR, 2, 1).unwrap_err(), "priority_conflict");
     assert_eq!(change(&mut queue, "missing", ADMINISTRATOR, 3, 1).unwrap_err(), "work_missing");
-    let place = queue.work("b")["position"].clone();
+    let first = queue.grant(1500, 2, 2).unwrap();
+    queue.cancel_claim(&first[0], 1600, 40_000).unwrap();
+    queue.cancel_claim(&first[1], 1601, 31_601).unwrap();
+    let (place, clocks) = (queue.work("b")["position"].clone(), queue.document()["clocks"].clone());
     change(&mut queue, "b", ADMINISTRATOR, 3, 1).unwrap();
+    assert_eq!((&queue.work("b")["retry_not_before"], &queue.document()["clocks"]), (&json!(31_601), &clocks));
     assert_eq!(change(&mut queue, "b", ADMINISTRATOR, 3, 2).unwrap_err(), "priority_conflict");
     let work = queue.work("b");
     assert_eq!((&work["priority"], &work["effective_priority"], &work["position"]), (&json!(3), &json!(1), &place));
-    assert_eq!(nodes(&queue.grant(2100, 1, 1).unwrap()), ["b"]);
+    let grant = queue.grant(50_000, 1, 1).unwrap().remove(0);
+    assert_eq!(grant.node, "b");
     assert_eq!(change(&mut queue, "b", ADMINISTRATOR, 1, 2).unwrap_err(), "ownership_terminal");
+    // Its children have the priority that it was admitted with.
+    queue.complete(&grant, 50_100).unwrap();
+    let child = |priority| [Node::new("child").priority(priority)];
+    assert_eq!(queue.submit(&grant.worker(), 50_200, &child(1)).unwrap_err(), "child_entitlement");
+    queue.submit(&grant.worker(), 50_200, &child(3)).unwrap();
 }
 
-/// S-458, S-466, S-469: the controls are these three, and a credential generation never returns.
+/// S-458, S-466, S-469, S-482: the controls are these three, and a credential generation never returns.
 #[test]
 fn controls_are_closed() {
     let mut queue = Queue::open(&aw_policy(), &[Node::new("a")]);
@@ -345,10 +423,23 @@ fn controls_are_closed() {
         assert_eq!(outcome.is_ok(), old == "g3", "{old}");
     }
     assert_eq!(queue.document()["policy_epoch"], queue.state.installed().unwrap().epoch.as_str());
+    // A control and a piece of evidence have 1 KiB; whatever else they might carry is no member of theirs.
+    let mut small = aw_policy();
+    small["limits"]["evidence_bytes"] = 150.into();
+    let mut queue = Queue::open(&small, &[Node::new("a")]);
+    let long = json!("g".repeat(150));
+    assert_eq!(queue.control("credential_generation", &long, 2000).unwrap_err(), "resource_limit");
+    let grant = queue.grant(2001, 1, 1).unwrap().remove(0);
+    queue.start(&grant, 2002).unwrap();
+    assert_eq!(queue.bind(&grant, 2003).unwrap_err(), "resource_limit");
+    let body = json!({"kind": "Control", "control": "grants_paused", "value": true, "reason": "x", "response": {}});
+    let refused = queue.operate(RequestKind::Control, ADMINISTRATOR, 2004, &[body]);
+    assert_eq!(refused.unwrap_err(), "unsupported_protocol");
 }
 
-/// S-488, S-490, S-492, S-495, S-554: admission and grants stop where the reserve for what is open would be touched, and
-/// everything that closes Work still fits.
+/// S-488, S-490, S-492, S-494, S-495, S-554: admission and grants stop where the reserve for what is open would be
+/// touched, and everything that closes Work still fits. No space is made meanwhile: every request, reservation and line
+/// is still there.
 #[test]
 fn a_full_ledger_still_drains() {
     let mut policy = aw_policy();
@@ -366,6 +457,8 @@ fn a_full_ledger_still_drains() {
     }
     assert_eq!(refused.as_deref(), Some("ledger_limit"));
     assert!(queue.state.headroom() <= 400_000);
+    assert_eq!(phase(&queue, &grant), json!(["reserved", false]));
+    let (text, requests) = (queue.text.clone(), queue.state.requests().len());
     // Filling the ordinary budget with controls stops grants and observations, not the way out.
     while queue.state.ledger_bytes() <= 16_000 {
         queue.control("admission_paused", &json!(true), 2002).unwrap();
@@ -386,6 +479,8 @@ fn a_full_ledger_still_drains() {
     }
     assert!(queue.state.is_quiescent());
     assert_eq!(queue.state.headroom(), 0);
+    assert!(queue.text.starts_with(&text) && queue.state.requests().len() > requests);
+    assert_eq!(queue.document()["requests"].as_object().unwrap().len(), queue.text.lines().count());
     queue.control("admission_paused", &json!(false), 2300).unwrap();
     assert_eq!(queue.submit(DISPATCHER, 2301, &[Node::new("more")]).unwrap_err(), "ledger_limit");
     let larger = json!({"kind": "Policy", "epoch": "larger", "policy": aw_policy()});

@@ -292,6 +292,35 @@ fn grant_view(queue: &mut Queue, at: i64, parameters: &Value) -> (Vec<String>, S
     }
 }
 
+/// S-108, S-110: a Policy of 1,024 keys whose weights take every value from 1 to 1,000 is scheduled as by a scan that
+/// counts in big integers of its own.
+#[test]
+fn every_weight_at_once_agrees_with_a_scan() {
+    let mut policy = busy_policy();
+    let key = |n: usize| if n == 0 { String::new() } else { format!("k{n:04}") };
+    policy["accounting_weights"] = (0..1024).map(|n| (key(n), json!(n % 1000 + 1))).collect();
+    let pool = &mut policy["pools"]["default"];
+    for limit in ["logical_limit", "native_limit", "per_account_limit"] {
+        pool[limit] = 4096.into();
+    }
+    pool["retry"]["max_attempts"] = 1.into();
+    pool["reconciliation"]["max_attempts"] = 1.into();
+    let submitted: Vec<Node> =
+        (0..160_usize).map(|n| Node::new(&format!("n{n:03}")).account(&key(n * 37 % 41 * 25)).priority(2)).collect();
+    let mut queue = Queue::open(&policy, &submitted);
+    for at in 0..4 {
+        assert_eq!(queue.grant(2000 + at, 10, 10).unwrap().len(), 10);
+        let document = queue.document();
+        let naive = Naive::new(&document);
+        for ask in asks(&queue.state, &document, 3000) {
+            let expected = naive.plan(&ask, "plan \\ request", "commit");
+            assert_eq!(predict(&queue.state, &prediction(&ask)), expected, "{ask:?}");
+        }
+    }
+    let v = queue.document()["clocks"]["default"]["keys"]["2"]["v"].as_str().unwrap().to_owned();
+    assert!(v.len() > 400, "a scale of 1,438 bits has {} digits", v.len());
+}
+
 /// S-057, S-114: a queue that is replayed after 17 grants and continued grants as one that never stopped.
 #[test]
 fn continuing_from_any_prefix_grants_the_same() {

@@ -300,7 +300,7 @@ fn every_commit_names_the_one_before() {
     assert!(lines.windows(2).all(|pair| pair[1]["previous"] == pair[0]["id"]));
 }
 
-/// S-027, S-028: trace data and decision times change nothing but themselves: no identity, no authority, no order.
+/// S-027, S-028, S-653: trace data and decision times change nothing but themselves: no identity, no authority, no order.
 #[test]
 fn traces_and_times_decide_nothing() {
     let mut queue = two();
