@@ -52,7 +52,7 @@ impl Failure {
         if let Some(line) = fault.line {
             message.push_str(&format!("line {line}: "));
         }
-        message.push_str(fault.fault.message());
+        message.push_str(&sentence(fault.fault.code(), fault.fault.message()));
         if let Some(offset) = fault.offset {
             message.push_str(&format!(" (at byte {offset})"));
         }

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use super::failure::sentence;
 use super::source::{frame, scanner};
 use super::{Failure, Global, Reply};
 use crate::engine::{Projection, replay};
 use crate::protocol::json::Writer;
 use crate::protocol::ledger_text::LedgerFault;
+use crate::report::plain;
 
 /// Check a ledger file from its first line to its last: bytes, records, chain and every decision.
 ///
@@ -62,7 +64,8 @@ fn broken(fault: &LedgerFault) -> String {
         (Some(line), None) => format!("line {line}"),
         _ => "the whole file".to_owned(),
     };
-    format!("not ok: {place}: {}: {}", fault.fault.code(), fault.fault.message())
+    // The message of a cycle names node keys, which are whatever somebody wrote.
+    format!("not ok: {place}: {}: {}", fault.fault.code(), plain(&sentence(fault.fault.code(), fault.fault.message())))
 }
 
 fn broken_json(fault: &LedgerFault) -> String {
@@ -76,7 +79,7 @@ fn broken_json(fault: &LedgerFault) -> String {
     writer.object(|members| {
         members.name("code", |w| w.string(fault.fault.code().as_str()));
         members.name("line", number(fault.line));
-        members.name("message", |w| w.string(fault.fault.message()));
+        members.name("message", |w| w.string(&sentence(fault.fault.code(), fault.fault.message())));
         members.name("offset", number(fault.offset));
         members.name("ok", |w| w.bool(false));
     });

@@ -2,7 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use serde_json::{Value, json};
+
 use super::state::{Counts, Ownership, Projection, WorkIx};
+use crate::protocol::Text;
+use crate::protocol::commit::Commit;
+use crate::protocol::identity::sha256_hex;
 use crate::protocol::json::Scanner;
 use crate::protocol::ledger_text::LedgerText;
 use crate::protocol::resource::Edge;
@@ -175,4 +180,126 @@ fn every_index_equals_its_recount() {
         }
     }
     println!("{prefixes} prefixes recounted");
+}
+
+/// Chooses among forged commits; the same every time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % sides
+    }
+
+    fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
+        if items.is_empty() { None } else { items.get(self.roll(items.len())) }
+    }
+}
+
+/// A commit on this state that bears one to four operations of other commits of the ledger, aimed at what the state
+/// holds: forged actors, any order, wrong owners, odd times.
+fn forged(state: &Projection, ledger: &[Value], dice: &mut Dice, serial: usize) -> Option<String> {
+    let model = dice.pick(ledger)?;
+    let kind = model["request"]["kind"].as_str()?;
+    let mut actor = if dice.roll(4) == 0 { dice.pick(ledger)?["actor"].clone() } else { model["actor"].clone() };
+    let parts: Vec<&Value> = ledger
+        .iter()
+        .filter(|commit| commit["request"]["kind"] == kind)
+        .flat_map(|commit| commit["operations"].as_array().into_iter().flatten())
+        .collect();
+    let last = state.requests().last()?.at.get();
+    let at = [last, last + 1, last + 60_000, last.saturating_sub(5), (1 << 53) - 1][dice.roll(5)];
+    let mut operations = Vec::new();
+    for _ in 0..=dice.roll(4) {
+        let mut operation = (*dice.pick(&parts)?).clone();
+        let claims: Vec<_> = state.claims().collect();
+        if let (Some(claim), true) = (dice.pick(&claims), dice.roll(3) > 0) {
+            let dispatch = state.dispatch_of(claim);
+            for (member, value) in [
+                ("claim_id", claim.claim.claim_id.as_str()),
+                ("work_id", claim.claim.work_id.as_str()),
+                ("dispatch_id", claim.claim.dispatch_id.as_str()),
+                ("claim_handle", claim.claim.handle.as_str()),
+            ] {
+                if operation.get(member).is_some() && operation["kind"] != "Work" {
+                    operation[member] = value.into();
+                }
+                if actor.get(member).is_some() {
+                    actor[member] = value.into();
+                }
+            }
+            if let (Some(run), Some(_)) = (&dispatch.run, actor.get("dispatch_id")) {
+                actor["run_id"] = run.run_id.as_str().into();
+            }
+            if let (Some(run), true) = (&dispatch.run, operation["evidence"].get("run_id").is_some()) {
+                operation["evidence"]["run_id"] = run.run_id.as_str().into();
+            }
+            if let (Ownership::Completed { completion_id, .. }, true) =
+                (&state.work_of(claim).ownership, operation.get("completion_id").is_some())
+            {
+                operation["completion_id"] = completion_id.as_str().into();
+            }
+        }
+        if operation.get("retry_not_before").is_some() {
+            operation["retry_not_before"] = [at, at.saturating_add(3_600_000).min((1 << 53) - 1)][dice.roll(2)].into();
+        }
+        if operation.get("sender").is_some() {
+            operation["sender"] = actor.clone();
+        }
+        if operation["evidence"].is_object() {
+            operation["evidence"]["checked_at"] = at.into();
+        }
+        operations.push(operation);
+    }
+    let list = if kind == "submit" { "nodes" } else { "operations" };
+    let mut parameters = json!({ list: operations });
+    if matches!(kind, "finish" | "dispatch_next") {
+        parameters = model["request"]["parameters"].clone();
+    }
+    let fingerprint = json!({"actor": actor, "kind": kind, "parameters": parameters}).to_string();
+    let commit = json!({"version": 3, "id": format!("forged-{serial}"), "previous": state.tip()?.as_str(),
+        "request": {"id": format!("forged-{serial}"), "kind": kind, "parameters": parameters,
+            "fingerprint": sha256_hex(&[&fingerprint])},
+        "actor": actor, "policy_epoch": state.installed()?.epoch.as_str(), "at": at, "operations": operations});
+    Some(commit.to_string())
+}
+
+/// S-048: commits that no publisher would write are refused whole or leave every index true. Each prefix of each
+/// ledger is continued with forged commits, several in a row.
+#[test]
+fn forged_commits_keep_every_index_true() {
+    let mut dice = Dice(7);
+    let (mut accepted, mut refused) = (BTreeMap::<String, u32>::new(), 0_u32);
+    for case in corpus::load_corpus() {
+        let mut scanner = Scanner::new(case.expect["host"].as_str().unwrap());
+        let text = LedgerText::new(case.text.clone()).unwrap();
+        let ledger: Vec<Value> = text.as_str().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let mut state = Projection::empty();
+        for commit in text.commits(&mut scanner).unwrap().into_iter().take(60) {
+            let Ok(next) = state.apply(commit) else { break };
+            state = next;
+            let mut branch = state.clone();
+            for serial in 0..24 {
+                let Some(line) = forged(&branch, &ledger, &mut dice, serial) else { continue };
+                let Ok(commit) = Commit::read(&mut scanner, &Text::from(line)) else { continue };
+                let kinds: Vec<&str> = commit.operations.iter().map(|operation| operation.kind().as_str()).collect();
+                let name = kinds.join(" ");
+                match branch.clone().apply(commit) {
+                    Ok(next) => {
+                        recount(&next);
+                        branch = next;
+                        *accepted.entry(name).or_default() += 1;
+                    }
+                    Err(_) => refused += 1,
+                }
+            }
+        }
+    }
+    assert!(corpus::conformance().is_none() || accepted.len() > 20, "forged commits get through: {accepted:?}");
+    let many = accepted.keys().filter(|kinds| kinds.contains(' ')).count();
+    println!(
+        "{} accepted in {} shapes, {many} of several operations; {refused} refused",
+        accepted.values().sum::<u32>(),
+        accepted.len()
+    );
 }

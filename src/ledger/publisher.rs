@@ -469,6 +469,12 @@ fn doubtful(lost: &[Attempt]) -> bool {
     lost.iter().any(|attempt| attempt.result != PushOutcome::Conflict)
 }
 
+/// True if the branch stood still while every attempt at it was reported as a lost race: nobody was faster, so the
+/// reference itself cannot be written. A killed push leaves its lock behind; a branch `a` excludes a branch `a/b`.
+fn stuck(lost: &[Attempt]) -> bool {
+    lost.len() > 1 && lost.windows(2).all(|pair| pair[0].observed == pair[1].observed)
+}
+
 /// The attempts are used up, or the branch could not be read after one.
 fn unresolved(lost: &[Attempt], refresh: Option<&LedgerError>) -> LedgerError {
     let status = lost.iter().rev().find_map(|attempt| match &attempt.result {
@@ -488,6 +494,12 @@ fn unresolved(lost: &[Attempt], refresh: Option<&LedgerError>) -> LedgerError {
             (Class::Unknown, format!("the push's outcome is unknown, and the branch could not be read again ({code})"))
         }
         None if doubtful(lost) => (Class::Unknown, format!("the outcome is unknown after {attempts} attempts")),
+        None if stuck(lost) => {
+            let message = format!("the repository would not move the branch {attempts} times, and nobody else did");
+            let action = "Look in the repository for a leftover lock of the branch, for a branch whose name begins or \
+                          goes on like this one's, and for a rule that hides it; nothing was published.";
+            return LedgerError::new(Code::PublicationUnresolved, Class::Conflict, message, action);
+        }
         None => (Class::Conflict, format!("other publishers were faster {attempts} times")),
     };
     LedgerError::new(

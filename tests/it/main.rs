@@ -18,6 +18,7 @@ mod git_process;
 mod git_publish;
 mod git_publisher;
 mod git_read;
+mod hostile_repository;
 mod properties;
 mod readme_tour;
 mod records;

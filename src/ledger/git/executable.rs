@@ -9,7 +9,7 @@ use std::time::Duration;
 use gix::ObjectId;
 
 use super::environment::Environment;
-use super::messages::trouble;
+use super::messages::{Trouble, trouble};
 use super::porcelain::{Ambiguity, PushOutcome, classify};
 use super::process::{Ended, run};
 use super::{Advertised, Advertisement, Transport};
@@ -285,12 +285,7 @@ fn advertisement(stdout: &[u8], names: &[&str]) -> Result<Advertisement, LedgerE
             continue;
         }
         if value.len() == 64 {
-            return Err(LedgerError::new(
-                Code::UnsupportedProtocol,
-                Class::Invalid,
-                "the repository uses SHA-256 object ids, which are not supported",
-                "Keep the queue in a repository with SHA-1 object ids.",
-            ));
+            return Err(Trouble::ObjectFormat.of_read());
         }
         let id = ObjectId::from_hex(value.as_bytes()).map_err(|_| unreadable("a reference has no object id"))?;
         if found.iter().any(|reference| reference.name == name) {

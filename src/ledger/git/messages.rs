@@ -16,6 +16,8 @@ pub(super) enum Trouble {
     Permission,
     /// The repository belongs to another user.
     Owner,
+    /// Its objects have names of another hash algorithm.
+    ObjectFormat,
     /// The reference that was asked for does not exist.
     MissingReference,
     /// An object that was received is malformed.
@@ -76,6 +78,8 @@ pub(super) fn trouble(stderr: &[u8]) -> Trouble {
         Trouble::NotRepository
     } else if lines.iter().any(|line| line.starts_with("fatal: repository '") && line.ends_with("not found")) {
         Trouble::NotFound(Some(404))
+    } else if any(&["mismatched algorithms", "does not support this repository's hash algorithm"]) {
+        Trouble::ObjectFormat
     } else if any(&["couldn't find remote ref"]) {
         Trouble::MissingReference
     } else if any(&["fsck error", "fsck failed", "error: object "]) {
@@ -130,6 +134,12 @@ impl Trouble {
                 "the repository's directory belongs to another user",
                 "Run as the directory's owner, or change its owner.",
                 None,
+            ),
+            Self::ObjectFormat => LedgerError::new(
+                Code::UnsupportedProtocol,
+                Class::Invalid,
+                "the repository uses SHA-256 object ids, which are not supported",
+                "Keep the queue in a repository with SHA-1 object ids.",
             ),
             Self::MissingReference => LedgerError::new(
                 Code::LedgerNonextending,

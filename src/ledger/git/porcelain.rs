@@ -92,6 +92,9 @@ fn without_report(success: bool, stderr: &[u8]) -> PushOutcome {
         return PushOutcome::Ambiguous(Ambiguity::Unreadable);
     }
     let cause = trouble(stderr);
+    if cause == Trouble::ObjectFormat {
+        return PushOutcome::Denied(cause.of_read());
+    }
     let before_any_pack = !after_sending(stderr)
         && matches!(
             cause,
@@ -128,8 +131,9 @@ fn rejected(summary: &str, stderr: &[u8]) -> PushOutcome {
     if summary.starts_with("[remote rejected]") {
         let race = ["failed to update ref", "reference already exists", "non-fast-forward", "fetch first"];
         // Only the remote can tell that another push held the reference's lock, so its own words count here; at worst
-        // they cause a bounded number of further attempts.
-        let lock = reason.contains("cannot lock ref") || lost_the_lock(stderr);
+        // they cause a bounded number of further attempts. Where a hook declined, they are the hook's and count for
+        // nothing.
+        let lock = reason.contains("cannot lock ref") || !reason.ends_with("hook declined") && lost_the_lock(stderr);
         return match is(&race) || lock {
             true => PushOutcome::Conflict,
             false => PushOutcome::Denied(denied(refusal(reason), None)),
@@ -189,7 +193,9 @@ mod tests {
         let failure = outcome(false, "!", "[remote failure] (remote failed to report status)", "");
         assert_eq!(failure, PushOutcome::Ambiguous(Ambiguity::NoReport));
         let lock = "remote: error: cannot lock ref 'refs/heads/work-queue': is at 1 but expected 2\n";
-        assert_eq!(outcome(false, "!", "[remote rejected] (hook declined)", lock), PushOutcome::Conflict);
+        assert_eq!(outcome(false, "!", "[remote rejected] (transaction failed)", lock), PushOutcome::Conflict);
+        let hook = outcome(false, "!", "[remote rejected] (hook declined)", lock);
+        assert!(matches!(hook, PushOutcome::Denied(_)), "a hook's words are its own");
         assert_eq!(outcome(false, " ", "1..2", ""), PushOutcome::Ambiguous(Ambiguity::Unreadable));
         assert_eq!(outcome(true, "!", "[rejected] (stale info)", ""), PushOutcome::Ambiguous(Ambiguity::Unreadable));
     }

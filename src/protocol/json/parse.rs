@@ -1,6 +1,8 @@
 //! The strict reader of any JSON text (engine.md 1.2). It names the first defect in reading order.
 
-use std::collections::HashSet;
+use std::hash::BuildHasher as _;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::value::Value;
 use crate::protocol::limits::{MAX_ARRAY, MAX_DEPTH, MAX_INTEGER, MAX_LEDGER_BYTES, MAX_READER_BYTES};
@@ -30,6 +32,31 @@ pub fn parse_bounded(text: &str, ceiling: usize) -> Result<Value, Fault> {
         return Err(parser.syntax("text follows the value"));
     }
     Ok(value)
+}
+
+/// The keys of one object so far: few are compared one by one, many are looked up by a hash that is seeded at random.
+#[derive(Default)]
+struct Seen {
+    seed: DefaultHashBuilder,
+    /// Indexes of members, once there are more than [`Seen::FEW`].
+    table: HashTable<usize>,
+}
+
+impl Seen {
+    const FEW: usize = 16;
+
+    /// True if a member has this key. Catches up with the members that were read since the last call.
+    fn holds(&mut self, members: &[(String, Value)], key: &str) -> bool {
+        if members.len() < Self::FEW {
+            return members.iter().any(|(known, _)| known == key);
+        }
+        let hash = |key: &str| self.seed.hash_one(key);
+        let rehash = |index: &usize| members.get(*index).map_or(0, |(key, _)| hash(key));
+        for index in self.table.len()..members.len() {
+            self.table.insert_unique(hash(&members[index].0), index, rehash);
+        }
+        self.table.find(hash(key), |index| members[*index].0 == key).is_some()
+    }
 }
 
 struct Parser<'a> {
@@ -215,7 +242,7 @@ impl Parser<'_> {
     fn object(&mut self, depth: usize) -> Result<Value, Fault> {
         self.at += 1;
         let mut members: Vec<(String, Value)> = Vec::new();
-        let mut seen: HashSet<String> = HashSet::new();
+        let mut seen = Seen::default();
         self.space();
         if self.bytes.get(self.at) == Some(&b'}') {
             self.at += 1;
@@ -228,7 +255,7 @@ impl Parser<'_> {
                 return Err(self.syntax("an object wants a key"));
             }
             let key = self.string()?;
-            if !seen.insert(key.clone()) {
+            if seen.holds(&members, &key) {
                 return Err(Fault::new(Code::DuplicateKey, "an object repeats a key").at(start));
             }
             self.space();
@@ -246,6 +273,28 @@ impl Parser<'_> {
                     return Ok(Value::Object(members));
                 }
                 _ => return Err(self.syntax("an object wants a comma or its end")),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+    use crate::protocol::Code;
+
+    /// A repeated key is found at its second place, in objects of few keys and of many, escaped or not.
+    #[test]
+    fn a_repeated_key_is_found_in_objects_of_any_size() {
+        for keys in [1_u32, 15, 16, 17, 18, 100, 5000] {
+            let members: Vec<String> = (0..keys).map(|key| format!("\"k{}\":{key}", keys - key)).collect();
+            let text = format!("{{{}}}", members.join(","));
+            assert!(parse(&text).is_ok(), "{keys}");
+            for (repeated, spelled) in [(1, "k1"), (keys, "\\u006b"), (keys.div_ceil(2), "k")] {
+                let key = if spelled == "k1" { spelled.to_owned() } else { format!("{spelled}{repeated}") };
+                let defect = format!("{},\"{key}\":0,\"{key}\":0}}", &text[..text.len() - 1]);
+                let fault = parse(&defect).unwrap_err();
+                assert_eq!((fault.code(), fault.offset()), (Code::DuplicateKey, Some(text.len())), "{keys} {key}");
             }
         }
     }
