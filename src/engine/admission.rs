@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::state::{Context, GraphState, Installed, Ownership, Position, Projection, WorkIx, WorkState};
+use super::state::{Context, GateIx, GraphState, Installed, Ownership, Position, Projection, WorkIx, WorkState};
 use crate::protocol::actor::{Actor, Role};
 use crate::protocol::assignment::size;
 use crate::protocol::fault::ensure;
@@ -313,11 +313,16 @@ impl Projection {
             gates: HashSet::new(),
         });
         graph.works += 1;
-        let mut gated = false;
+        let mut gates = Vec::new();
         for edge in &work.depends_on {
             if let Edge::Gate(gate) = edge {
-                gated = true;
                 graph.gates.insert(gate.key.clone());
+                let next = GateIx(self.gates.len() as u32);
+                let gate_ix = *self.gate_ids.entry(gate.key.clone()).or_insert(next);
+                if gate_ix == next {
+                    self.gates.push(gate.key.clone());
+                }
+                gates.push(gate_ix);
             }
         }
         self.largest_graph = self.largest_graph.max(graph.vertices());
@@ -340,7 +345,7 @@ impl Projection {
             predecessors: Vec::new(),
             successors: Vec::new(),
             unverified: 0,
-            gated,
+            gates,
         });
     }
 

@@ -125,7 +125,7 @@ impl Projection {
                     let reason = self.predecessor_label(*ix)?;
                     Some(("work", id.to_string(), reason))
                 }),
-                Edge::Gate(gate) => self.gate(gate, pool, at).err().map(|reason| {
+                Edge::Gate(gate) => self.gate(&gate.key, pool, at).err().map(|reason| {
                     (gate.resource.kind.as_str(), gate.resource.resource_id.to_string(), gate_label(reason))
                 }),
             };

@@ -94,7 +94,7 @@ impl Projection {
             return None;
         }
         let (_, pool, limits) = self.pool_parts(work.pool)?;
-        let hint = Hint { retry_not_before: work.retry_not_before, gated: work.gated };
+        let hint = Hint { retry_not_before: work.retry_not_before, gated: !work.gates.is_empty() };
         let class = work.scheduling_priority().get() as usize - 1;
         Some(Share {
             pool: usize::from(work.pool),

@@ -34,6 +34,10 @@ pub struct ClaimIx(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DispatchIx(pub(crate) u32);
 
+/// Dense index of an external gate that some Work names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GateIx(pub(crate) u32);
+
 /// A place in the logical chain: commit ordinal and operation index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
@@ -141,8 +145,8 @@ pub struct WorkState {
     pub(crate) successors: Vec<WorkIx>,
     /// Predecessors without a Result.
     pub(crate) unverified: u32,
-    /// True if an external gate is among the edges.
-    pub(crate) gated: bool,
+    /// External gates among the edges, in edge order.
+    pub(crate) gates: Vec<GateIx>,
 }
 
 impl WorkState {
@@ -368,6 +372,9 @@ pub struct Projection {
     pub(crate) runs: IdMap<Decimal, DispatchIx>,
     pub(crate) registry: Registry,
     pub(crate) observations: HashMap<GateKey, Arc<Measured<Observation>>>,
+    /// Gates that Work names, by index.
+    pub(crate) gates: Vec<GateKey>,
+    pub(crate) gate_ids: HashMap<GateKey, GateIx>,
     pub(crate) observation_ids: HashMap<ObservationId, Arc<Measured<Observation>>>,
     pub(crate) observation_writes: BTreeMap<GateKey, u64>,
     pub(crate) requests: Vec<Accepted>,
@@ -460,6 +467,8 @@ impl Projection {
             runs: IdMap::default(),
             registry: Registry::default(),
             observations: HashMap::new(),
+            gates: Vec::new(),
+            gate_ids: HashMap::new(),
             observation_ids: HashMap::new(),
             observation_writes: BTreeMap::new(),
             requests: Vec::new(),

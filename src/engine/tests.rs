@@ -99,6 +99,11 @@ fn recount_edges(state: &Projection) {
             })
             .collect();
         assert_eq!(work.predecessors, named);
+        let gates = work.work.depends_on.iter().filter_map(|edge| match edge {
+            Edge::Gate(gate) => Some(&gate.key),
+            Edge::Work(_) => None,
+        });
+        assert!(work.gates.iter().map(|ix| &state.gates[ix.0 as usize]).eq(gates));
         let unverified = named.iter().filter(|ix| state.work_at(**ix).verified().is_none()).count();
         assert_eq!(work.unverified as usize, unverified);
         for predecessor in named {
@@ -108,6 +113,8 @@ fn recount_edges(state: &Projection) {
     for (work, successors) in state.works.iter().zip(successors) {
         assert_eq!(work.successors, successors);
     }
+    assert_eq!(state.gates.iter().collect::<HashSet<_>>().len(), state.gates.len());
+    assert_eq!(state.gates.len(), state.gate_ids.len());
     assert!(state.works.windows(2).all(|pair| pair[0].position < pair[1].position), "indexes are the FIFO order");
 }
 

@@ -4,7 +4,7 @@ use crate::engine::registry::NotReady;
 use crate::engine::state::{Barrier, Ownership, Projection, WorkState};
 use crate::protocol::operation::GateState;
 use crate::protocol::policy::Pool;
-use crate::protocol::resource::{Edge, Gate};
+use crate::protocol::resource::{Edge, GateKey};
 use crate::protocol::{At, Identity, ObservationId, WorkId};
 
 /// The reason codes of eligibility, in order of precedence.
@@ -96,7 +96,7 @@ impl Projection {
                     predecessor
                         .and_then(|work| predecessor_reason(work).map(|reason| (reason, work.work.work_id.clone())))
                 }
-                Edge::Gate(gate) => match self.gate(gate, pool, at) {
+                Edge::Gate(gate) => match self.gate(&gate.key, pool, at) {
                     Ok(id) => {
                         observations.push(id);
                         continue;
@@ -112,8 +112,8 @@ impl Projection {
     }
 
     /// The observation that satisfies a gate now.
-    pub(crate) fn gate(&self, gate: &Gate, pool: Option<&Pool>, at: At) -> Result<ObservationId, Reason> {
-        let latest = self.observations.get(&gate.key).filter(|latest| latest.state != GateState::Unknown);
+    pub(crate) fn gate(&self, gate: &GateKey, pool: Option<&Pool>, at: At) -> Result<ObservationId, Reason> {
+        let latest = self.observations.get(gate).filter(|latest| latest.state != GateState::Unknown);
         let latest = latest.ok_or(Reason::ExternalUnavailable)?;
         let age = at.get() - latest.observed_at.get();
         let most = pool.map_or(0, |pool| pool.max_observation_age_ms.get());

@@ -1,11 +1,12 @@
 //! `planNext`: the one next winner of a pool (engine.md 4.4), over a scratch view of the projection.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::clock::{Clock, Ticks};
 use super::pool::{Hint, PoolClocks, PoolState};
-use crate::engine::state::{Installed, Projection, WorkIx, WorkState};
+use crate::engine::state::{GateIx, Installed, Projection, WorkIx, WorkState};
 use crate::protocol::policy::{Mode, Pool};
 use crate::protocol::{At, Code, Fault, Identity, ObservationId, Priority};
 
@@ -82,6 +83,8 @@ pub(crate) struct Planner<'p> {
     pub(crate) native: u32,
     extra_by_account: HashMap<u16, u32>,
     taken: HashSet<WorkIx>,
+    /// Whether gates are satisfied, as far as somebody asked.
+    gates: RefCell<Vec<Option<bool>>>,
     classes: [Class; 5],
 }
 
@@ -116,6 +119,7 @@ impl<'p> Planner<'p> {
             native: state.native,
             extra_by_account: HashMap::new(),
             taken: HashSet::new(),
+            gates: RefCell::default(),
             classes: Default::default(),
         })
     }
@@ -178,7 +182,7 @@ impl<'p> Planner<'p> {
         let state = self.projection.work_at(work);
         let keys_present = candidates.accounts.len();
         let label = label(self.installed.policy.mode, present.len(), class, keys_present, account);
-        let observations = if state.gated {
+        let observations = if !state.gates.is_empty() {
             self.projection.dependencies(state, self.pool().ok(), self.at).observations
         } else {
             Vec::new()
@@ -279,7 +283,18 @@ impl<'p> Planner<'p> {
         if self.routes && self.projection.route_reason(work, self.allow).is_some() {
             return false;
         }
-        !hint.gated || self.projection.dependencies(work, self.pool().ok(), self.at).is_ready()
+        // Work of the frontier waits for no other Work, so its gates are all that is left.
+        work.gates.iter().all(|gate| self.is_open(*gate))
+    }
+
+    /// True if a gate is satisfied now. Looked up once, however many Work wait for it.
+    fn is_open(&self, gate: GateIx) -> bool {
+        let mut known = self.gates.borrow_mut();
+        if known.is_empty() {
+            known.resize(self.projection.gates.len(), None);
+        }
+        let ask = || self.projection.gate(&self.projection.gates[gate.0 as usize], self.pool().ok(), self.at).is_ok();
+        *known[gate.0 as usize].get_or_insert_with(ask)
     }
 
     /// The eligible classes, and the eligible accounts of one of them, as the last pick saw them.
