@@ -52,8 +52,8 @@ impl Seen {
         }
         let hash = |key: &str| self.seed.hash_one(key);
         let rehash = |index: &usize| members.get(*index).map_or(0, |(key, _)| hash(key));
-        for index in self.table.len()..members.len() {
-            self.table.insert_unique(hash(&members[index].0), index, rehash);
+        for (index, (known, _)) in members.iter().enumerate().skip(self.table.len()) {
+            self.table.insert_unique(hash(known), index, rehash);
         }
         self.table.find(hash(key), |index| members[*index].0 == key).is_some()
     }
