@@ -184,10 +184,8 @@ fn checks_and_explanations_are_bounded() {
     let at = wq_action::protocol::At::new(2000).unwrap();
     let fault = queue().state.decide(&mut Scanner::new(HOST), &request, at, &[]).unwrap_err();
     assert_eq!((fault.code().as_str(), fault.message().split(" -> ").count()), ("dependency_cycle", 257));
-    let mut nodes: Vec<Node> = (0..200).map(|index| Node::new(&key(index))).collect();
-    for index in 1..200 {
-        nodes[index] = nodes[index].clone().after(&key(index - 1));
-    }
+    let mut nodes = vec![Node::new(&key(0))];
+    nodes.extend((1..200).map(|index| Node::new(&key(index)).after(&key(index - 1))));
     nodes.push((0..64).fold(Node::new("wide"), |node, index| node.after(&key(index))));
     let mut policy = aw_policy();
     policy["limits"]["result_bytes"] = 64.into();
