@@ -1,6 +1,6 @@
 //! Graph admission: all nodes of a submission together, or none (engine.md 5).
 
-use std::collections::{HashMap, HashSet};
+use hashbrown::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::state::{Context, GateIx, GraphState, Installed, Ownership, Position, Projection, WorkIx, WorkState};

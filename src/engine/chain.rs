@@ -1,6 +1,6 @@
 //! The causal chain: one root, one successor each, nothing left over (engine.md 3.1).
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use crate::protocol::commit::Commit;
 use crate::protocol::limits::MAX_COMMITS;

@@ -1,5 +1,7 @@
 //! Why a Work is or is not next (engine.md 4.7; decisions 38-40, 71, 72).
 
+use hashbrown::HashSet;
+
 use super::schedule::explain::{Capacity, SelectionView, write_position};
 use super::schedule::{Eligibility, Reason, select};
 use super::state::{Barrier, Ownership, Projection, WorkIx, WorkState};
@@ -171,7 +173,7 @@ impl Projection {
 
     /// The label of Work that can never be verified, found at any depth.
     fn dead_label(&self, ix: WorkIx) -> Option<&'static str> {
-        let mut seen = std::collections::HashSet::from([ix]);
+        let mut seen = HashSet::<WorkIx>::from([ix]);
         let mut stack = vec![ix];
         while let Some(ix) = stack.pop() {
             let state = self.work_at(ix);

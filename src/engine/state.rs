@@ -1,6 +1,8 @@
 //! The projection: everything that the ledger says, and the indexes that decisions need (engine.md 3.2).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
+
+use hashbrown::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::id_map::IdMap;

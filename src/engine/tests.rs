@@ -1,6 +1,8 @@
 //! Every index of the projection, counted again from the states alone after every commit of the corpus.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 

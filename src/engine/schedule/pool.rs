@@ -1,6 +1,8 @@
 //! What the scheduler keeps for each installed pool.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
 use std::sync::Arc;
 
 use super::clock::{Clock, Scale};

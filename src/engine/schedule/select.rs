@@ -1,7 +1,7 @@
 //! `planNext`: the one next winner of a pool (engine.md 4.4), over a scratch view of the projection.
 
+use hashbrown::{HashMap, HashSet};
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::clock::{Clock, Ticks};
@@ -267,7 +267,7 @@ impl<'p> Planner<'p> {
 
     fn first<'a>(&self, mut bucket: impl Iterator<Item = (&'a WorkIx, &'a Hint)>) -> Option<WorkIx> {
         let untouched = self.taken.is_empty();
-        let (ix, _) = bucket.find(|(ix, hint)| (untouched || !self.taken.contains(ix)) && self.admits(**ix, hint))?;
+        let (ix, _) = bucket.find(|(ix, hint)| (untouched || !self.taken.contains(*ix)) && self.admits(**ix, hint))?;
         Some(*ix)
     }
 
