@@ -243,6 +243,8 @@ fn other_protocols() {
         ("\"previous\":\"grant\"", "\"previous\":\"\"", "ledger_invalid"),
         ("\"previous\":\"grant\"", "\"previous\":3", "invalid_unicode"),
         ("\"actor\":{", "\"actor\":{\"alias\":1,", "unsupported_protocol"),
+        ("\"kind\":\"Dispatch\"", "\"kind\":\"Launch\"", "unsupported_protocol"),
+        ("\"kind\":\"Dispatch\"", "\"hint\":1,\"kind\":\"Dispatch\"", "unsupported_protocol"),
     ] {
         let text = third(|line| {
             assert!(line.contains(from), "{from}");

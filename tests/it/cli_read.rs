@@ -290,11 +290,26 @@ fn the_command_line_holds_no_back_door() {
         arguments.push("--json");
         assert_eq!(run(here.path(), &arguments).error(2), "usage_invalid", "{arguments:?}");
     }
-    for command in ["replay", "stats", "explain", "inspect", "submit-work", "submit-graph", "dispatch-next", "demo"] {
+    let commands =
+        ["replay", "verify", "stats", "explain", "inspect", "submit-work", "submit-graph", "dispatch-next", "demo"];
+    for command in commands {
         let help = run(here.path(), &[command, "--help"]);
         assert_eq!((help.code, help.err.as_str()), (0, ""));
-        assert!(help.out.contains("1 to 256"), "{}", help.out);
         assert!(help.out.contains("default: work-queue"), "{}", help.out);
+        // Every flag that takes a value says its bounds; only the path of a repository has none.
+        let mut flags: Vec<String> = Vec::new();
+        for line in help.out.lines() {
+            let text = line.trim_start();
+            match flags.last_mut() {
+                _ if text.starts_with('-') && line.len() - text.len() < 8 => flags.push(text.to_owned()),
+                Some(flag) => flag.push_str(text),
+                None => {}
+            }
+        }
+        for (name, told) in flags.iter().filter_map(|flag| flag.split_once('>')) {
+            assert!(told.bytes().any(|byte| byte.is_ascii_digit()) || name == "--remote <PATH", "{command} {name}");
+        }
+        assert!(flags.len() > 5, "{flags:?}");
     }
     let alone = run(here.path(), &[]);
     assert!(alone.code == 0 && alone.out.contains("dispatch-next"));

@@ -56,7 +56,7 @@ fn a_hook_that_speaks_of_a_lost_lock_is_still_a_hook() {
     }
 }
 
-/// O-027: a repository of the other object format is named as such, by reads and by publications; it is never taken
+/// A repository of the other object format is named as such, by reads and by publications; it is never taken
 /// for an uncertain push.
 #[test]
 fn a_repository_of_another_object_format_is_told_by_name() {
@@ -84,7 +84,7 @@ fn a_repository_of_another_object_format_is_told_by_name() {
     assert_eq!((error.code(), error.class()), (Code::UnsupportedProtocol, Class::Invalid), "{error}");
 }
 
-/// O-012: node keys in the message of a refused ledger stay visible ASCII on a terminal, and whole in JSON.
+/// S-564: node keys in the message of a refused ledger stay visible ASCII on a terminal, and whole in JSON.
 #[test]
 fn a_refused_ledger_cannot_write_to_the_terminal() {
     let (a, b) = ("a\u{9b}31m\u{202e}", "b\u{9d}0;title\u{9c}");

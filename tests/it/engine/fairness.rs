@@ -307,7 +307,7 @@ fn pools_are_apart() {
     assert_eq!(queue.submit(PRODUCER, 1500, &[Node::new("d").with("pool", "other")]).unwrap_err(), "graph_invalid");
 }
 
-/// S-090, S-534, S-535: approval of worker profiles limits a grant without changing the order of what remains.
+/// S-087, S-090, S-534, S-535: approval of worker profiles limits a grant without changing the order of what remains.
 #[test]
 fn only_approved_profiles_are_granted() {
     let submitted = [Node::new("x0").profile("x"), Node::new("y0").profile("y"), Node::new("x1").profile("x")];
