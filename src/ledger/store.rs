@@ -279,7 +279,7 @@ impl Drop for Registered {
 }
 
 /// Removes a store's directory, its lock last: wherever a kill or a git that still writes cuts this short, the next
-/// sweep finds a lock, or nothing but an empty directory.
+/// sweep can tell what it finds.
 fn discard(directory: &Path) {
     let objects = directory.join(OBJECTS);
     if !objects.exists() || fs::remove_dir_all(&objects).is_ok() {
@@ -303,9 +303,10 @@ fn remove_on_abort() {
     }
 }
 
-/// Removes the stores of processes that were killed: their lock is free, under its last name or under its first, or
-/// they never came to make one. Failures do not matter; another user's directory cannot be opened, and a live one is
-/// locked. A directory that is taken from a process that was just making it is made again by that process.
+/// Removes the stores of processes that were killed. Their lock is free, under its last name or under its first, or
+/// they never came to make one; or a git that outlived them made the directories of a removed store again, without a
+/// lock. Failures do not matter; another user's directory cannot be opened, and a live one is locked. A process whose
+/// directory is taken while it is being made makes another.
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
@@ -314,9 +315,12 @@ fn sweep(parent: &Path) {
             continue;
         }
         let path = entry.path();
+        // Asked first: a live process has its lock before it has this.
+        let built = path.join(OBJECTS).exists();
         match File::open(path.join(LOCK)).or_else(|_| File::open(path.join(PENDING))) {
             Ok(lock) if lock.try_lock().is_ok() => discard(&path),
             Ok(_) => {}
+            Err(cause) if built && cause.kind() == std::io::ErrorKind::NotFound => discard(&path),
             // Only an empty directory goes.
             Err(_) => drop(fs::remove_dir(&path)),
         }

@@ -341,13 +341,16 @@ fn stores_do_not_outlive_their_owners() {
     // Killed at its birth: before it made its lock, and before it gave the lock its name.
     let (empty, unnamed) = (directory("wq-store-empty"), directory("wq-store-unnamed"));
     std::fs::write(unnamed.join("pending"), "").unwrap();
+    // A git that outlived its process made the directories of a removed store again.
+    let revived = directory("wq-store-revived");
+    std::fs::create_dir_all(revived.join("objects.git/objects/pack")).unwrap();
     let newborn = directory("wq-store-newborn");
     let lock = std::fs::File::create(newborn.join("pending")).unwrap();
     lock.lock().unwrap();
     let strange = directory("wq-store-strange");
     std::fs::write(strange.join("something"), "").unwrap();
     let first = Store::in_directory(parent.path()).unwrap();
-    assert!(!dead.exists() && !empty.exists() && !unnamed.exists(), "nobody holds their locks");
+    assert!(!dead.exists() && !empty.exists() && !unnamed.exists() && !revived.exists(), "nobody holds their locks");
     assert!(newborn.exists(), "somebody is about to name its lock");
     assert!(strange.exists(), "without a lock only an empty directory goes");
     let second = Store::in_directory(parent.path()).unwrap();

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use asks::{Ask, Asked, Dice, ask};
 use audit::{Audit, Counts};
 use settle::Settler;
@@ -223,30 +225,48 @@ impl Table {
             "published / recovered / replayed",
             format!("{} / {} / {}", told("published_now"), told("recovered"), told("replayed")),
         );
-        let killed = || calls.iter().filter(|call| call.tries.iter().any(|one| one.exit.is_none()));
-        let landed = |call: &&Call| call.tries.last().is_some_and(|last| is(last, "replayed") || is(last, "recovered"));
-        self.row(
-            "requests killed: in all / landed anyway",
-            format!("{} / {}", killed().count(), killed().filter(landed).count()),
-        );
-        let nothing = tries.iter().filter_map(|one| one.answer.as_ref()).filter(|one| one["status"] == "no_grant");
-        self.row("no grant", nothing.count());
-        let lost = |one: &&Try| one.answer.as_ref().and_then(|answer| answer["lost_attempts"].as_u64());
-        let mut races: Vec<u64> = tries.iter().filter(|one| one.exit == Some(0)).filter_map(lost).collect();
-        races.sort_unstable();
-        let (middle, most) = (races[races.len() / 2], races[races.len() - 1]);
-        self.row("lost races of answered commands", races.iter().sum::<u64>());
-        self.row("attempts: median, most", format!("{}, {}", middle + 1, most + 1));
-        let mut times: Vec<Duration> = tries.iter().filter(|one| one.exit.is_some()).map(|one| one.took).collect();
-        times.sort_unstable();
-        let (middle, most) = (times[times.len() / 2], times[times.len() - 1]);
-        self.row("command: median, longest", format!("{:.2} s, {:.2} s", middle.as_secs_f64(), most.as_secs_f64()));
+        self.losses(calls);
+        self.costs(&tries);
         self.row("calls in the ledger, settlements", format!("{present}, {settled}"));
         if let Some(counts) = &self.counts {
             let Counts { commits, works, claims, grants } = *counts;
             self.row("commits / Work / Claims / grants", format!("{commits} / {works} / {claims} / {grants}"));
         }
         self.row("most stores left after a round", self.most_stores);
+    }
+
+    /// What became of killed requests, and of questions without a grant.
+    fn losses(&mut self, calls: &[Call]) {
+        let is = |one: &Try, member: &str| one.answer.as_ref().is_some_and(|answer| answer[member] == true);
+        let killed = || calls.iter().filter(|call| call.tries.iter().any(|one| one.exit.is_none()));
+        let landed = |call: &&Call| call.tries.last().is_some_and(|last| is(last, "replayed") || is(last, "recovered"));
+        self.row(
+            "requests killed: in all / landed anyway",
+            format!("{} / {}", killed().count(), killed().filter(landed).count()),
+        );
+        let nothing = calls
+            .iter()
+            .flat_map(|call| &call.tries)
+            .filter_map(|one| one.answer.as_ref())
+            .filter(|one| one["status"] == "no_grant");
+        self.row("no grant", nothing.count());
+    }
+
+    /// Pushes and time.
+    fn costs(&mut self, tries: &[&Try]) {
+        let answers = || tries.iter().filter(|one| one.exit == Some(0)).filter_map(|one| one.answer.as_ref());
+        let lost = |answer: &Value| answer["lost_attempts"].as_u64().unwrap();
+        let mut pushes: Vec<u64> =
+            answers().map(|answer| lost(answer) + u64::from(answer["published_now"] == true)).collect();
+        pushes.sort_unstable();
+        self.row("pushes lost by answered commands", answers().map(lost).sum::<u64>());
+        let (middle, most) = (pushes[pushes.len() / 2], pushes[pushes.len() - 1]);
+        self.row("pushes of a command: median, most", format!("{middle}, {most}"));
+        assert!(most <= 6, "a command makes six attempts at most");
+        let mut times: Vec<Duration> = tries.iter().filter(|one| one.exit.is_some()).map(|one| one.took).collect();
+        times.sort_unstable();
+        let (middle, most) = (times[times.len() / 2], times[times.len() - 1]);
+        self.row("command: median, longest", format!("{:.2} s, {:.2} s", middle.as_secs_f64(), most.as_secs_f64()));
     }
 
     fn print(&self) {

@@ -15,10 +15,10 @@ const DECLINES: (&str, &str) = ("update", "#!/bin/sh\ngit update-ref \"$1\" \"$3
 /// The server dies after it has reported success.
 const DIES_LATE: (&str, &str) = ("post-receive", "#!/bin/sh\nkill -9 $PPID\n");
 
-/// A server that does so now and then.
+/// A server that does so now and then. A push that lost its race is left to be refused as such.
 pub(super) const HOOKS: [(&str, &str); 3] = [
     ("reference-transaction", "#!/bin/sh\nif [ \"$1\" = committed ] && [ $(($$ % 4)) = 0 ]; then kill -9 $PPID; fi\n"),
-    ("update", "#!/bin/sh\nif [ $(($$ % 4)) = 0 ]; then git update-ref \"$1\" \"$3\" \"$2\"; exit 1; fi\n"),
+    ("update", "#!/bin/sh\nif [ $(($$ % 4)) = 0 ]; then git update-ref \"$1\" \"$3\" \"$2\" && exit 1; fi\nexit 0\n"),
     ("post-receive", "#!/bin/sh\nif [ $(($$ % 5)) = 0 ]; then kill -9 $PPID; fi\n"),
 ];
 
