@@ -249,14 +249,20 @@ impl Pass<'_> {
         let start = self.at;
         let mut escaped = false;
         loop {
-            while self.bytes.get(self.at..self.at + 32).is_some_and(is_plain) {
-                self.at += 32;
-            }
+            // Most strings end within a few words; one that does not is worth looking at in blocks.
+            let mut words = 0;
             while let Some(chunk) = self.bytes.get(self.at..self.at + 8) {
                 let free = stop_free(chunk);
                 self.at += free;
                 if free < 8 {
                     break;
+                }
+                words += 1;
+                if words == 4 {
+                    words = 0;
+                    while self.bytes.get(self.at..self.at + 32).is_some_and(is_plain) {
+                        self.at += 32;
+                    }
                 }
             }
             while !STOPS[self.peek()? as usize] {
