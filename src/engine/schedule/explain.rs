@@ -38,7 +38,8 @@ pub struct ClaimExplanation {
     pub at: At,
     /// Effective priority at the grant.
     pub priority: Priority,
-    /// How it was chosen, as [`super::select::Winner::label`]; none where the grant itself was not replayed.
+    /// How it was chosen: `fifo_default`, `priority_class`, `weighted_key` or `weighted_class`; none where the grant
+    /// itself was not replayed.
     pub label: Option<&'static str>,
     /// Virtual time of the class clock after the pick: in weighted mode, the pass at which the class was chosen.
     pub class_pass: Ticks,
