@@ -75,7 +75,8 @@ pub(crate) struct Planner<'p> {
     pub(crate) installed: Arc<Installed>,
     pub(crate) pool_ix: u16,
     at: At,
-    allow: Option<&'p [Identity]>,
+    /// Approved profiles as a set: every Work that is considered asks it.
+    allow: Option<HashSet<&'p str>>,
     /// True if routes must be asked for each Work.
     routes: bool,
     pub(crate) clocks: PoolClocks,
@@ -113,7 +114,7 @@ impl<'p> Planner<'p> {
             installed,
             pool_ix: ix as u16,
             at,
-            allow,
+            allow: allow.map(|allow| allow.iter().map(Identity::as_str).collect()),
             clocks: state.current_clocks(),
             open: state.open,
             native: state.native,
@@ -280,7 +281,8 @@ impl<'p> Planner<'p> {
             return true;
         }
         let work = self.projection.work_at(ix);
-        if self.routes && self.projection.route_reason(work, self.allow).is_some() {
+        let approved = self.allow.as_ref().is_none_or(|allow| allow.contains(work.work.worker_profile.as_str()));
+        if !approved || (self.routes && self.projection.route_reason(work, None).is_some()) {
             return false;
         }
         // Work of the frontier waits for no other Work, so its gates are all that is left.
