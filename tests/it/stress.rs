@@ -35,7 +35,7 @@ fn seed() -> u64 {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         u64::try_from(now.as_nanos()).unwrap_or(1)
     });
-    println!("WQ_SEED={seed}");
+    crate::support::tell!("WQ_SEED={seed}");
     seed
 }
 
@@ -271,9 +271,15 @@ impl Table {
 
     fn print(&self) {
         let seconds = [self.took, self.crowded, self.audited].map(|time| time.as_secs_f64());
-        println!("{}: {:.1} s, crowds {:.1} s, audit {:.1} s", self.name, seconds[0], seconds[1], seconds[2]);
+        crate::support::tell!(
+            "{}: {:.1} s, crowds {:.1} s, audit {:.1} s",
+            self.name,
+            seconds[0],
+            seconds[1],
+            seconds[2]
+        );
         for (name, value) in &self.rows {
-            println!("  {name:<36} {value}");
+            crate::support::tell!("  {name:<36} {value}");
         }
     }
 }

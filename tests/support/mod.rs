@@ -7,3 +7,14 @@ pub(crate) mod git;
 pub(crate) mod http_git;
 pub(crate) mod ledger;
 pub(crate) mod queue;
+
+/// Prints a line past the capture of test output: what was covered and what was skipped belongs into every run's log.
+macro_rules! tell {
+    ($($part:tt)*) => {{
+        use std::io::Write as _;
+        let line = format!($($part)*) + "\n";
+        // A closed standard error is no reason to fail a test.
+        let _ = std::io::stderr().lock().write_all(line.as_bytes());
+    }};
+}
+pub(crate) use tell;

@@ -34,7 +34,7 @@ fn every_line_decodes_and_encodes_to_itself() {
         }
         assert_eq!(commits.iter().map(|c| c.id.as_str()).filter(|id| *id == case.expect["tip"]).count(), 1);
     }
-    println!("{lines} lines decoded and encoded to themselves");
+    crate::support::tell!("{lines} lines decoded and encoded to themselves");
 }
 
 fn check_invalid(file: &str) {

@@ -106,9 +106,9 @@ fn every_prefix_serialises_to_the_published_digest() {
         whole += 1;
         check_whole(&case, last, &mut wrong);
     }
-    println!("{whole} ledgers replayed whole, {compared} prefixes compared");
+    crate::support::tell!("{whole} ledgers replayed whole, {compared} prefixes compared");
     for (feature, places) in skipped {
-        println!("stopped at {feature}: {}", places.join(" "));
+        crate::support::tell!("stopped at {feature}: {}", places.join(" "));
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
@@ -238,8 +238,8 @@ fn predictions_and_explanations_agree() {
             }
         }
     }
-    println!("predictions: {} compared, {} behind an unsupported operation", counts[0][0], counts[0][1]);
-    println!("explanations: {} compared, {} behind an unsupported operation", counts[1][0], counts[1][1]);
+    crate::support::tell!("predictions: {} compared, {} behind an unsupported operation", counts[0][0], counts[0][1]);
+    crate::support::tell!("explanations: {} compared, {} behind an unsupported operation", counts[1][0], counts[1][1]);
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 

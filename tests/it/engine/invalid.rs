@@ -60,9 +60,9 @@ fn check(file: &str) {
             }
         }
     }
-    println!("{file}: {run} refused as published, {other} of them with a better code");
+    crate::support::tell!("{file}: {run} refused as published, {other} of them with a better code");
     for (feature, names) in skipped {
-        println!("{file}: behind {feature}: {} cases: {}", names.len(), names.join(" "));
+        crate::support::tell!("{file}: behind {feature}: {} cases: {}", names.len(), names.join(" "));
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -88,7 +88,7 @@ fn the_planner_equals_a_scan_over_everything() {
             assert_eq!(state.serialise(), text, "planning changed {} prefix {}", case.name, index + 1);
         }
     }
-    println!("{plans} plans with {claims} Claims on {states} states");
+    crate::support::tell!("{plans} plans with {claims} Claims on {states} states");
     wrong.truncate(20);
     assert!(wrong.is_empty(), "wrong:\n{}", wrong.join("\n"));
 }
