@@ -6,6 +6,7 @@ use super::apply::Pending;
 use super::chain;
 use super::schedule::pool::{PoolState, Scales};
 use super::state::{Accepted, Context, Installed, Projection};
+use crate::engine::mutation::mutated;
 use crate::protocol::actor::Role;
 use crate::protocol::commit::Commit;
 use crate::protocol::fault::ensure;
@@ -144,7 +145,11 @@ impl Projection {
             self.repository = Some(actor.repository.clone());
         }
         let request = &commit.request;
-        ensure!(!self.request_ids.contains_key(&request.id), RequestReused, "the request id is committed already");
+        ensure!(
+            !self.request_ids.contains_key(&request.id) || mutated!(RequestTwice),
+            RequestReused,
+            "the request id is committed already"
+        );
         refuse_later_features(commit)?;
         if self.requests.is_empty() {
             ensure!(is_genesis(commit), PolicyMissing, "a ledger begins with a Policy");

@@ -7,6 +7,7 @@ pub mod error;
 pub mod git;
 mod guard;
 pub mod head;
+pub mod judge;
 pub mod names;
 pub mod ports;
 pub mod proposal;

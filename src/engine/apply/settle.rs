@@ -1,5 +1,6 @@
 //! Result and DeliveryFailure: the delivery barrier settles once.
 
+use crate::engine::mutation::mutated;
 use crate::engine::state::{Context, Delivery, Ownership, Projection, WorkIx};
 use crate::protocol::evidence::{Effects, EvidenceKind};
 use crate::protocol::fault::ensure;
@@ -25,19 +26,19 @@ impl Projection {
         let conflict = || Fault::new(Code::DeliveryConflict, "no such pending Completion");
         let claim = self.claim_ids.get(claim_id).copied().ok_or_else(conflict)?;
         let work = self.work_ids.get(work_id).copied().ok_or_else(conflict)?;
-        match &self.work_at(work).ownership {
-            Ownership::Completed { claim: owner, completion_id, completion_at, delivery: Delivery::Pending }
-                if *owner == claim && completion_id == completion =>
-            {
-                Ok(Open { work, completion_at: *completion_at })
-            }
-            _ => Err(conflict()),
-        }
+        let Ownership::Completed { claim: owner, completion_id, completion_at, delivery } =
+            &self.work_at(work).ownership
+        else {
+            return Err(conflict());
+        };
+        let pending = matches!(delivery, Delivery::Pending) || mutated!(SettleTwice);
+        let named = (*owner == claim && completion_id == completion) || mutated!(SettleOtherCompletion);
+        if pending && named { Ok(Open { work, completion_at: *completion_at }) } else { Err(conflict()) }
     }
 
     pub(super) fn apply_result(&mut self, result: Box<ResultOperation>, context: &Context<'_>) -> Result<(), Fault> {
         self.check_evidence_size(&result.evidence)?;
-        if let Some(settled) = self.settled(&result.work_id) {
+        if let Some(settled) = self.settled(&result.work_id).filter(|_| !mutated!(SettleTwice)) {
             let same = matches!(settled, Delivery::Verified { operation, .. } if **operation == *result);
             ensure!(same, DeliveryConflict, "the delivery was settled otherwise");
             return Ok(());
@@ -56,7 +57,7 @@ impl Projection {
 
     pub(super) fn apply_failure(&mut self, failure: Box<DeliveryFailure>, context: &Context<'_>) -> Result<(), Fault> {
         self.check_evidence_size(&failure.evidence)?;
-        if let Some(settled) = self.settled(&failure.work_id) {
+        if let Some(settled) = self.settled(&failure.work_id).filter(|_| !mutated!(SettleTwice)) {
             let same = matches!(settled, Delivery::Failed(operation) if **operation == *failure);
             ensure!(same, DeliveryConflict, "the delivery was settled otherwise");
             return Ok(());
@@ -98,7 +99,7 @@ fn check_exhaustion(
     let evidence = &failure.evidence;
     let attempts = evidence.attempts.map_or(0, |attempts| attempts.get());
     let exhausted = attempts >= bounds.max_attempts.get() || at.get() - completion_at.get() >= bounds.deadline_ms.get();
-    ensure!(exhausted, ReconciliationPending, "neither attempts nor deadline are used up");
+    ensure!(exhausted || mutated!(FailEarly), ReconciliationPending, "neither attempts nor deadline are used up");
     let agrees = failure.disposition == evidence.effects.unwrap_or(Effects::Unknown)
         && (failure.disposition != Effects::None || evidence.receipt.is_some());
     ensure!(agrees, EvidenceInvalid, "the disposition is not what the evidence shows");
