@@ -109,7 +109,7 @@ impl Projection {
         }
         let owner = state.owner();
         let commit_id = context.commit_id.clone();
-        if let Some(claim) = owner.filter(|_| !mutated!(CancelKeepsClaimOpen)) {
+        if let Some(claim) = owner.filter(|_| !mutated!(CancelKeepsClaimOpen) && !mutated!(CancelCompletedWork)) {
             let reason = cancellation.reason.clone();
             self.close_claim(claim, ClaimStatus::WorkCancelled { reason, commit_id: commit_id.clone() });
         }

@@ -1,0 +1,641 @@
+//! The rules, once more: what a ledger may say next, judged from the commit's JSON and from nothing of the engine's.
+//! Everything is recomputed by scanning; there is no index and no clock. A fault that the engine's writer and reader
+//! share shows here, or in the second planner, or nowhere.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+/// A broken rule.
+#[derive(Clone, Debug)]
+pub(crate) struct Violation {
+    pub(crate) rule: &'static str,
+    pub(crate) detail: String,
+}
+
+pub(crate) type Verdict = Result<(), Violation>;
+
+/// Ends the function with a violation unless the condition holds.
+macro_rules! rule {
+    ($holds:expr, $rule:expr, $($detail:tt)*) => {
+        if !$holds {
+            return Err($crate::audit::Violation { rule: $rule, detail: format!($($detail)*) });
+        }
+    };
+}
+pub(crate) use rule;
+
+pub(crate) const WINNER: &str = "single winner";
+pub(crate) const CHARGE: &str = "one charge";
+pub(crate) const CAPACITY: &str = "capacity";
+pub(crate) const AUTHORITY: &str = "authority";
+pub(crate) const PREDECESSOR: &str = "predecessor's Result";
+pub(crate) const SETTLEMENT: &str = "one settlement";
+pub(crate) const EVIDENCE: &str = "evidence frees";
+pub(crate) const DEBT: &str = "debt";
+pub(crate) const REQUEST: &str = "request once";
+pub(crate) const REPLAY: &str = "replay";
+pub(crate) const READABLE: &str = "readable";
+pub(crate) const PROJECTION: &str = "projection";
+pub(crate) const LIFECYCLE: &str = "lifecycle";
+pub(crate) const PLAN: &str = "fair plan";
+pub(crate) const RETRY: &str = "retry";
+pub(crate) const CANCELLATION: &str = "cancellation";
+pub(crate) const PAUSE: &str = "pause";
+pub(crate) const ADMISSION: &str = "admission";
+pub(crate) const BUDGET: &str = "budget";
+pub(crate) const PRIORITY: &str = "priority";
+pub(crate) const LAUNCH: &str = "one launch";
+
+/// Every rule and its sentence, for the report.
+pub(crate) const RULES: &[(&str, &str)] = &[
+    (WINNER, "a Claim is granted only for Work that nobody owns; at most one Claim of a Work is open"),
+    (CHARGE, "every durable Claim advances the clocks exactly as the second planner says, once"),
+    (CAPACITY, "open Claims and unreleased dispatches, recounted, never exceed the logical, native and account limits"),
+    (AUTHORITY, "only the bound run of an unreleased dispatch finishes a Claim that owns its Work, and effects need its own Completion with a pending delivery"),
+    (PREDECESSOR, "no Work is granted before every predecessor has a Result"),
+    (SETTLEMENT, "a Completion is settled once, by a Result or a DeliveryFailure, naming its own Claim and commit"),
+    (EVIDENCE, "a reservation is freed once, by prelaunch, nonlaunch or terminal evidence that fits the dispatch, with no Claim open"),
+    (DEBT, "no commit without a Claim changes a clock"),
+    (REQUEST, "a request id is committed at most once, and every later answer names that commit"),
+    (REPLAY, "cold replay of the ledger's bytes gives the projection that was extended commit by commit"),
+    (READABLE, "the ledger's bytes replay at all (not counted against faults)"),
+    (PROJECTION, "the serialised projection says of every Work, Claim and dispatch what the recount says"),
+    (LIFECYCLE, "a dispatch starts once, binds one run for ever, shares it with no other, and spends a bounded number of steps"),
+    (PLAN, "a grant, and a refusal to grant, is the second planner's"),
+    (RETRY, "no grant before the retry boundary or after the last attempt; a cancelled last attempt ends its Work"),
+    (CANCELLATION, "completed Work is never cancelled; a fenced cancellation needs its owner; the owner's Claim ends with it"),
+    (PAUSE, "nothing is granted or started while grants are paused, nothing admitted while admission is"),
+    (ADMISSION, "a worker's child keeps its parent's pool, priority and key"),
+    (BUDGET, "every accepted commit leaves room to settle everything that is open"),
+    (PRIORITY, "a priority changes only on available Work, from the value that was expected"),
+    (LAUNCH, "no dispatch is posted twice"),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Available,
+    Claimed,
+    Completed,
+    Cancelled,
+}
+
+impl State {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Available => "available",
+            Self::Claimed => "claimed",
+            Self::Completed => "completed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Work {
+    pub(crate) definition: Arc<Value>,
+    pub(crate) state: State,
+    pub(crate) barrier: &'static str,
+    pub(crate) attempts: u64,
+    retry: i64,
+    priority: i64,
+    pub(crate) owner: Option<String>,
+    /// Commit of the Completion.
+    pub(crate) completion: Option<String>,
+    completed_at: i64,
+    settled: Option<Arc<Value>>,
+    cancelled: Option<Arc<Value>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Claim {
+    pub(crate) work: String,
+    pub(crate) dispatch: String,
+    pub(crate) handle: String,
+    /// `open`, `completed` or `cancelled`.
+    pub(crate) state: &'static str,
+    cancelled: Option<Arc<Value>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Dispatch {
+    request: String,
+    pool: String,
+    profile: Arc<Value>,
+    pub(crate) phase: String,
+    pub(crate) released: bool,
+    pub(crate) run: Option<Arc<Value>>,
+    principal: Option<String>,
+    writes: u64,
+}
+
+/// What the ledger means, recomputed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Model {
+    policy: Arc<Value>,
+    pub(crate) works: BTreeMap<String, Work>,
+    pub(crate) claims: BTreeMap<String, Claim>,
+    pub(crate) dispatches: BTreeMap<String, Dispatch>,
+    /// Request id to commit id.
+    pub(crate) requests: BTreeMap<String, String>,
+    grants_paused: bool,
+    admission_paused: bool,
+}
+
+fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+    value[name].as_str().unwrap_or("")
+}
+
+fn count(value: &Value, name: &str) -> i64 {
+    value[name].as_i64().unwrap_or(0)
+}
+
+/// One commit being judged.
+struct Step<'c> {
+    id: &'c str,
+    at: i64,
+    kind: &'c str,
+    request: &'c str,
+    actor: &'c Value,
+    operations: &'c [Value],
+}
+
+impl Model {
+    /// Takes the next commit in, or says which rule it breaks.
+    pub(crate) fn step(&mut self, commit: &Value) -> Verdict {
+        let request = text(&commit["request"], "id");
+        let known = self.requests.insert(request.to_owned(), text(commit, "id").to_owned());
+        rule!(known.is_none(), REQUEST, "{request} is committed a second time");
+        let step = Step {
+            id: text(commit, "id"),
+            at: count(commit, "at"),
+            kind: text(&commit["request"], "kind"),
+            request,
+            actor: &commit["actor"],
+            operations: commit["operations"].as_array().map_or(&[], Vec::as_slice),
+        };
+        for operation in step.operations {
+            self.operate(operation, &step)?;
+        }
+        self.check_exhausted(&step)?;
+        self.check_capacity()
+    }
+
+    fn operate(&mut self, operation: &Value, step: &Step<'_>) -> Verdict {
+        match text(operation, "kind") {
+            "Policy" => self.policy = Arc::new(operation["policy"].clone()),
+            "Work" => self.admit(operation, step)?,
+            "Control" => match text(operation, "control") {
+                "grants_paused" => self.grants_paused = operation["value"] == true,
+                "admission_paused" => self.admission_paused = operation["value"] == true,
+                _ => {}
+            },
+            "WorkPriority" => self.reprioritize(operation)?,
+            "Claim" => self.grant(operation, step)?,
+            "Completion" => self.complete(operation, step)?,
+            "ClaimCancellation" => self.cancel_claim(operation, step)?,
+            "WorkCancellation" => self.cancel_work(operation, step)?,
+            "Result" | "DeliveryFailure" => self.settle(operation, step)?,
+            "Dispatch" => self.advance(operation, step)?,
+            "Release" => self.release(operation, step)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn pool(&self, name: &str) -> &Value {
+        &self.policy["pools"][name]
+    }
+
+    fn pool_of(&self, work: &Work) -> &Value {
+        self.pool(text(&work.definition, "pool"))
+    }
+
+    fn admit(&mut self, node: &Value, step: &Step<'_>) -> Verdict {
+        let id = text(node, "work_id");
+        rule!(!self.admission_paused, PAUSE, "a node is admitted while admission is paused");
+        if text(step.actor, "role") == "worker" {
+            let claim = self.effects(step.actor).map_err(|why| Violation {
+                rule: AUTHORITY,
+                detail: format!("a child is submitted by a worker without authority: {why}"),
+            })?;
+            let parent = &self.works[&self.claims[&claim].work].definition;
+            let kept = ["pool", "priority", "fairness_key"].iter().all(|name| parent[name] == node[name]);
+            rule!(kept, ADMISSION, "a child differs from its parent in pool, priority or key");
+        }
+        if self.works.contains_key(id) {
+            return Ok(());
+        }
+        let work = Work {
+            definition: Arc::new(node.clone()),
+            state: State::Available,
+            barrier: "none",
+            attempts: 0,
+            retry: 0,
+            priority: count(node, "priority"),
+            owner: None,
+            completion: None,
+            completed_at: 0,
+            settled: None,
+            cancelled: None,
+        };
+        self.works.insert(id.to_owned(), work);
+        Ok(())
+    }
+
+    fn reprioritize(&mut self, change: &Value) -> Verdict {
+        let work = self.works.get_mut(text(change, "work_id"));
+        let work = work.ok_or_else(|| missing(PRIORITY, "Work"))?;
+        rule!(work.state == State::Available, PRIORITY, "the priority of {} Work changes", work.state.word());
+        rule!(work.priority == count(change, "expected_priority"), PRIORITY, "the priority was not the expected one");
+        work.priority = count(change, "priority");
+        Ok(())
+    }
+
+    fn grant(&mut self, claim: &Value, step: &Step<'_>) -> Verdict {
+        let (id, work_id, dispatch) = (text(claim, "claim_id"), text(claim, "work_id"), text(claim, "dispatch_id"));
+        let work = self.works.get(work_id).ok_or_else(|| missing(WINNER, "Work"))?;
+        rule!(work.state == State::Available, WINNER, "a Claim is granted for {} Work", work.state.word());
+        let open = self.claims.values().any(|claim| claim.work == work_id && claim.state == "open");
+        rule!(!open && !self.claims.contains_key(id), WINNER, "a second Claim of a Work is open");
+        rule!(!self.grants_paused, PAUSE, "a Claim is granted while grants are paused");
+        for edge in work.definition["depends_on"].as_array().into_iter().flatten() {
+            let before = self.works.get(text(edge, "work_id"));
+            let verified = before.is_some_and(|before| before.state == State::Completed && before.barrier == "verified");
+            rule!(verified, PREDECESSOR, "Work is granted while its predecessor has no Result");
+        }
+        rule!(work.retry <= step.at, RETRY, "Work is granted before its retry boundary");
+        let most = count(&self.pool_of(work)["retry"], "max_attempts") as u64;
+        rule!(work.attempts < most, RETRY, "Work is granted after its last attempt");
+        let profile = self.pool_of(work)["profiles"][text(&work.definition, "worker_profile")].clone();
+        let pool = text(&work.definition, "pool").to_owned();
+        let entry = self.dispatches.entry(dispatch.to_owned()).or_insert_with(|| Dispatch {
+            request: step.request.to_owned(),
+            pool,
+            profile: Arc::new(profile),
+            phase: "reserved".to_owned(),
+            released: false,
+            run: None,
+            principal: None,
+            writes: 0,
+        });
+        rule!(entry.request == step.request, WINNER, "a Claim joins a dispatch of another grant");
+        let most = count(&entry.profile, "max_claims");
+        let members: Vec<&Claim> = self.claims.values().filter(|claim| claim.dispatch == dispatch).collect();
+        rule!((members.len() as i64) < most, CAPACITY, "a dispatch holds more Claims than its profile allows");
+        let handle = text(claim, "handle");
+        rule!(members.iter().all(|member| member.handle != handle), WINNER, "a handle is given twice");
+        let claim = Claim {
+            work: work_id.to_owned(),
+            dispatch: dispatch.to_owned(),
+            handle: handle.to_owned(),
+            state: "open",
+            cancelled: None,
+        };
+        self.claims.insert(id.to_owned(), claim);
+        if let Some(work) = self.works.get_mut(work_id) {
+            work.state = State::Claimed;
+            work.attempts += 1;
+            work.owner = Some(id.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Why an actor is not the worker behind a Claim, if it is not.
+    fn unbound(&self, claim: &str, actor: &Value) -> Option<&'static str> {
+        let Some(claim) = self.claims.get(claim) else { return Some("there is no such Claim") };
+        let dispatch = &self.dispatches[&claim.dispatch];
+        let Some(run) = dispatch.run.as_ref().filter(|_| dispatch.phase == "bound") else {
+            return Some("its dispatch is not bound");
+        };
+        if dispatch.released {
+            return Some("its dispatch is released");
+        }
+        let same = text(actor, "role") == "worker"
+            && ["run_id", "workflow", "repository", "principal"].iter().all(|name| run[name] == actor[name])
+            && text(actor, "dispatch_id") == claim.dispatch
+            && text(actor, "claim_handle") == claim.handle;
+        if same { None } else { Some("the actor is not its bound run") }
+    }
+
+    fn claim_of(&self, actor: &Value) -> Option<String> {
+        let found = self.claims.iter().find(|(_, claim)| {
+            claim.dispatch == text(actor, "dispatch_id") && claim.handle == text(actor, "claim_handle")
+        });
+        found.map(|(id, _)| id.clone())
+    }
+
+    /// The Claim whose worker may still act on it: open and owning, or completed and not failed.
+    pub(crate) fn may_act(&self, actor: &Value) -> Result<String, &'static str> {
+        let id = self.claim_of(actor).ok_or("there is no such member")?;
+        if let Some(why) = self.unbound(&id, actor) {
+            return Err(why);
+        }
+        let claim = &self.claims[&id];
+        let work = &self.works[&claim.work];
+        let owns = work.owner.as_ref() == Some(&id)
+            && match claim.state {
+                "open" => work.state == State::Claimed,
+                "completed" => work.state == State::Completed && work.barrier != "failed",
+                _ => false,
+            };
+        if owns { Ok(id) } else { Err("its Claim does not own the Work, or its delivery failed") }
+    }
+
+    /// The Claim under whose own Completion this worker may have effects.
+    pub(crate) fn effects(&self, actor: &Value) -> Result<String, &'static str> {
+        let id = self.may_act(actor)?;
+        let claim = &self.claims[&id];
+        let pending = claim.state == "completed" && self.works[&claim.work].barrier == "pending";
+        if pending { Ok(id) } else { Err("it has no Completion of its own with a pending delivery") }
+    }
+
+    fn complete(&mut self, operation: &Value, step: &Step<'_>) -> Verdict {
+        let id = text(operation, "claim_id");
+        let refused = self.unbound(id, step.actor);
+        rule!(refused.is_none(), AUTHORITY, "a Claim is completed although {}", refused.unwrap_or(""));
+        let (claim, work) = (&self.claims[id], &self.works[&self.claims[id].work]);
+        let owns = claim.state == "open" && work.state == State::Claimed && work.owner.as_deref() == Some(id);
+        rule!(owns, AUTHORITY, "a {} Claim completes {} Work", claim.state, work.state.word());
+        let same = claim.work == text(operation, "work_id") && claim.dispatch == text(operation, "dispatch_id");
+        rule!(same, AUTHORITY, "a Completion names another Work or dispatch");
+        let work = claim.work.clone();
+        self.end_claim(id, "completed", None);
+        if let Some(work) = self.works.get_mut(&work) {
+            work.state = State::Completed;
+            work.barrier = "pending";
+            work.completion = Some(step.id.to_owned());
+            work.completed_at = step.at;
+        }
+        Ok(())
+    }
+
+    fn end_claim(&mut self, id: &str, state: &'static str, operation: Option<&Value>) {
+        if let Some(claim) = self.claims.get_mut(id) {
+            claim.state = state;
+            claim.cancelled = operation.map(|operation| Arc::new(operation.clone()));
+        }
+    }
+
+    fn cancel_claim(&mut self, operation: &Value, step: &Step<'_>) -> Verdict {
+        let id = text(operation, "claim_id");
+        let claim = self.claims.get(id).ok_or_else(|| missing(CANCELLATION, "Claim"))?;
+        if claim.cancelled.as_deref() == Some(operation) {
+            return Ok(());
+        }
+        let work = &self.works[&claim.work];
+        let owns = claim.state == "open" && work.owner.as_deref() == Some(id) && claim.work == text(operation, "work_id");
+        rule!(owns, CANCELLATION, "a {} Claim is cancelled", claim.state);
+        if text(step.actor, "role") == "worker" {
+            let refused = self.unbound(id, step.actor);
+            rule!(refused.is_none(), AUTHORITY, "a worker cancels a Claim although {}", refused.unwrap_or(""));
+        }
+        let released = step.operations.iter().find(|other| {
+            text(other, "kind") == "Release" && text(other, "dispatch_id") == claim.dispatch && step.kind == "release"
+        });
+        let origin = released.map_or(step.at, |release| count(&release["evidence"], "checked_at"));
+        let least = origin + count(&self.pool_of(work)["retry"], "backoff_ms");
+        let boundary = count(operation, "retry_not_before");
+        rule!(boundary >= least, RETRY, "a retry boundary of {boundary} where {least} is the least");
+        let work = claim.work.clone();
+        self.end_claim(id, "cancelled", Some(operation));
+        if let Some(work) = self.works.get_mut(&work) {
+            work.state = State::Available;
+            work.owner = None;
+            work.retry = boundary;
+        }
+        Ok(())
+    }
+
+    fn cancel_work(&mut self, operation: &Value, step: &Step<'_>) -> Verdict {
+        let work = self.works.get(text(operation, "work_id")).ok_or_else(|| missing(CANCELLATION, "Work"))?;
+        rule!(work.state != State::Completed, CANCELLATION, "completed Work is cancelled");
+        if let Some(fence) = operation["claim_id"].as_str() {
+            let holds = work.owner.as_deref() == Some(fence) && self.claims.contains_key(fence);
+            rule!(holds, CANCELLATION, "the fenced Claim does not own the cancelled Work");
+        }
+        if text(step.actor, "role") == "worker" {
+            let most = count(&self.pool_of(work)["retry"], "max_attempts") as u64;
+            let own = self.claim_of(step.actor).is_some_and(|claim| self.claims[&claim].state == "cancelled");
+            rule!(own && work.attempts >= most, AUTHORITY, "a worker cancels Work that has attempts left");
+        }
+        if let Some(before) = &work.cancelled {
+            rule!(**before == *operation, CANCELLATION, "Work is cancelled twice in different words");
+            return Ok(());
+        }
+        if let (State::Claimed, Some(owner)) = (work.state, work.owner.clone()) {
+            self.end_claim(&owner, "cancelled", None);
+        }
+        if let Some(work) = self.works.get_mut(text(operation, "work_id")) {
+            work.state = State::Cancelled;
+            work.cancelled = Some(Arc::new(operation.clone()));
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, operation: &Value, step: &Step<'_>) -> Verdict {
+        let claim = self.claims.get(text(operation, "claim_id")).ok_or_else(|| missing(SETTLEMENT, "Claim"))?;
+        let work = self.works.get(text(operation, "work_id")).ok_or_else(|| missing(SETTLEMENT, "Work"))?;
+        if let Some(before) = &work.settled {
+            rule!(**before == *operation, SETTLEMENT, "a delivery is settled a second time");
+            return Ok(());
+        }
+        let own = work.state == State::Completed
+            && work.barrier == "pending"
+            && work.owner.as_deref() == Some(text(operation, "claim_id"))
+            && work.completion.as_deref() == Some(text(operation, "completion_id"));
+        rule!(own, SETTLEMENT, "a settlement names another Claim or Completion than the Work's own");
+        let (result, evidence) = (text(operation, "kind") == "Result", &operation["evidence"]);
+        let kind = if result { "delivery" } else { "terminal_run" };
+        let fits = self.fits(&self.dispatches[&claim.dispatch], evidence, step.at, kind);
+        rule!(fits, EVIDENCE, "a delivery is settled on evidence that does not fit");
+        if !result {
+            let bounds = &self.pool_of(work)["reconciliation"];
+            let spent = count(evidence, "attempts") >= count(bounds, "max_attempts")
+                || step.at - work.completed_at >= count(bounds, "deadline_ms");
+            rule!(spent, SETTLEMENT, "a delivery fails with attempts and time left");
+        }
+        if let Some(work) = self.works.get_mut(text(operation, "work_id")) {
+            work.barrier = if result { "verified" } else { "failed" };
+            work.settled = Some(Arc::new(operation.clone()));
+        }
+        Ok(())
+    }
+
+    /// Whether evidence of this kind speaks of the dispatch and proves what it is for.
+    fn fits(&self, dispatch: &Dispatch, evidence: &Value, at: i64, kind: &str) -> bool {
+        let principal = dispatch.profile["principal"].as_str().or(dispatch.principal.as_deref());
+        let unknown = principal.is_none() && dispatch.phase == "reserved" && kind == "prelaunch";
+        let scoped = text(evidence, "kind") == kind
+            && count(evidence, "checked_at") <= at
+            && evidence["workflow"] == dispatch.profile["workflow"]
+            && evidence["ref"] == dispatch.profile["ref"]
+            && (unknown || evidence["principal"].as_str() == principal);
+        let run = dispatch.run.as_ref().map(|run| text(run, "run_id"));
+        let of_run = run.is_some() && run == evidence["run_id"].as_str();
+        let source = text(evidence, "source");
+        scoped
+            && match kind {
+                "terminal_run" => of_run && source == "github_api" && evidence["status"] == "completed",
+                "delivery" => of_run && source == "verified_receipts" && evidence["receipt"].is_string(),
+                "prelaunch" => dispatch.phase == "reserved" && run.is_none() && source == "trusted_publisher",
+                "nonlaunch" => run.is_none() && source == "github_api" && evidence["receipt"].is_string(),
+                _ => true,
+            }
+    }
+
+    fn advance(&mut self, operation: &Value, step: &Step<'_>) -> Verdict {
+        let id = text(operation, "dispatch_id");
+        let dispatch = self.dispatches.get(id).ok_or_else(|| missing(LIFECYCLE, "dispatch"))?;
+        rule!(!dispatch.released, LIFECYCLE, "a released dispatch moves on");
+        let most = count(&self.pool(&dispatch.pool)["reconciliation"], "max_attempts") as u64 + 4;
+        rule!(dispatch.writes < most, LIFECYCLE, "a dispatch takes more than {most} steps");
+        let (state, evidence) = (text(operation, "state"), &operation["evidence"]);
+        let from = |states: &[&str]| states.contains(&dispatch.phase.as_str());
+        match state {
+            "started" => {
+                rule!(from(&["reserved"]), LIFECYCLE, "a {} dispatch starts", dispatch.phase);
+                rule!(!self.grants_paused, PAUSE, "a launch starts while grants are paused");
+                rule!(operation["sender"] == *step.actor, LIFECYCLE, "a start marker is somebody else's");
+            }
+            "bound" => {
+                let movable = from(&["started", "uncertain", "unresolved", "bound"]);
+                rule!(movable, LIFECYCLE, "a {} dispatch is bound", dispatch.phase);
+                let run = &operation["run"];
+                let same = dispatch.run.as_deref().is_none_or(|known| known == run);
+                rule!(same, LIFECYCLE, "a dispatch is bound to a second run");
+                let other = self.dispatches.iter().any(|(other, dispatch)| {
+                    other != id && dispatch.run.as_ref().is_some_and(|known| known["run_id"] == run["run_id"])
+                });
+                rule!(!other, LIFECYCLE, "a run serves two dispatches");
+                let fits = evidence["run_id"] == run["run_id"]
+                    && self.fits(dispatch, evidence, step.at, text(evidence, "kind"));
+                rule!(fits, EVIDENCE, "a run is bound on evidence that does not fit");
+                let own = text(step.actor, "role") != "worker" || step.actor["run_id"] == run["run_id"];
+                rule!(own, AUTHORITY, "a worker binds another run than its own");
+            }
+            "rejected" => {
+                let fits = dispatch.run.is_none() && self.fits(dispatch, evidence, step.at, "nonlaunch");
+                rule!(fits, EVIDENCE, "a launch is called rejected on evidence that does not fit");
+            }
+            _ => {
+                let movable = from(&["started", "uncertain", "unresolved"]);
+                rule!(movable, LIFECYCLE, "a {} dispatch becomes {state}", dispatch.phase);
+            }
+        }
+        if let Some(dispatch) = self.dispatches.get_mut(id) {
+            dispatch.phase = state.to_owned();
+            dispatch.writes += 1;
+            if state == "started" {
+                dispatch.principal = operation["credential_principal"].as_str().map(str::to_owned);
+            }
+            if state == "bound" {
+                dispatch.run = Some(Arc::new(operation["run"].clone()));
+            }
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, operation: &Value, step: &Step<'_>) -> Verdict {
+        let (id, evidence) = (text(operation, "dispatch_id"), &operation["evidence"]);
+        let dispatch = self.dispatches.get(id).ok_or_else(|| missing(EVIDENCE, "dispatch"))?;
+        rule!(!dispatch.released, EVIDENCE, "a reservation is freed twice");
+        let kind = text(evidence, "kind");
+        let frees = ["prelaunch", "nonlaunch", "terminal_run"].contains(&kind);
+        rule!(frees && self.fits(dispatch, evidence, step.at, kind), EVIDENCE, "{kind} evidence that does not fit frees");
+        let open = self.claims.values().any(|claim| claim.dispatch == id && claim.state == "open");
+        rule!(!open, EVIDENCE, "a reservation is freed while a Claim is open");
+        if let Some(dispatch) = self.dispatches.get_mut(id) {
+            dispatch.released = true;
+        }
+        Ok(())
+    }
+
+    fn check_exhausted(&self, step: &Step<'_>) -> Verdict {
+        for operation in step.operations.iter().filter(|operation| text(operation, "kind") == "ClaimCancellation") {
+            let work = &self.works[text(operation, "work_id")];
+            let most = count(&self.pool_of(work)["retry"], "max_attempts") as u64;
+            let ended = work.attempts < most || work.state == State::Cancelled;
+            rule!(ended, RETRY, "the last attempt is cancelled and its Work stays available");
+        }
+        Ok(())
+    }
+
+    /// Recounts every limit.
+    fn check_capacity(&self) -> Verdict {
+        for (name, pool) in self.policy["pools"].as_object().into_iter().flatten() {
+            let mut accounts: BTreeMap<&str, i64> = BTreeMap::new();
+            for claim in self.claims.values().filter(|claim| claim.state == "open") {
+                let definition = &self.works[&claim.work].definition;
+                if text(definition, "pool") == name {
+                    *accounts.entry(text(definition, "fairness_key")).or_default() += 1;
+                }
+            }
+            let (open, most) = (accounts.values().sum::<i64>(), count(pool, "logical_limit"));
+            rule!(open <= most, CAPACITY, "{open} Claims are open where {most} may be");
+            if let Some(most) = pool["per_account_limit"].as_i64() {
+                let full = accounts.values().all(|open| *open <= most);
+                rule!(full, CAPACITY, "an account has more than {most} Claims open");
+            }
+            let held = self.dispatches.values().filter(|dispatch| dispatch.pool == *name && !dispatch.released).count();
+            let most = count(pool, "native_limit");
+            rule!(held as i64 <= most, CAPACITY, "{held} dispatches hold capacity where {most} may");
+        }
+        Ok(())
+    }
+
+    /// Compares the recount with the serialised projection.
+    pub(crate) fn agrees(&self, document: &Value) -> Verdict {
+        let sizes = [("works", self.works.len()), ("claims", self.claims.len()), ("dispatches", self.dispatches.len())];
+        for (name, size) in sizes {
+            let shown = document[name].as_object().map_or(0, serde_json::Map::len);
+            rule!(shown == size, PROJECTION, "{shown} {name} are shown where {size} are");
+        }
+        for (id, work) in &self.works {
+            let shown = &document["works"][id];
+            let priority = shown.get("effective_priority").unwrap_or(&shown["priority"]);
+            let same = shown["state"] == work.state.word()
+                && shown["barrier"] == work.barrier
+                && shown["attempts"] == work.attempts
+                && shown["retry_not_before"] == work.retry
+                && *priority == work.priority;
+            rule!(same, PROJECTION, "Work {} is shown otherwise", text(&work.definition, "node_key"));
+        }
+        for (id, claim) in &self.claims {
+            rule!(document["claims"][id]["state"] == claim.state, PROJECTION, "a {} Claim is shown otherwise", claim.state);
+        }
+        for (id, dispatch) in &self.dispatches {
+            let shown = &document["dispatches"][id];
+            let same = shown["state"] == dispatch.phase.as_str()
+                && shown["released"] == dispatch.released
+                && shown["lifecycle_writes"] == dispatch.writes
+                && shown.get("run") == dispatch.run.as_deref();
+            rule!(same, PROJECTION, "a {} dispatch is shown otherwise", dispatch.phase);
+        }
+        let paused = (document["grants_paused"] == true, document["admission_paused"] == true);
+        rule!(paused == (self.grants_paused, self.admission_paused), PROJECTION, "a pause is shown otherwise");
+        self.agrees_in_number(&document["stats"])
+    }
+
+    fn agrees_in_number(&self, stats: &Value) -> Verdict {
+        let works = |state| self.works.values().filter(|work| work.state == state).count();
+        let held = self.dispatches.values().filter(|dispatch| !dispatch.released).count();
+        let counts = [
+            ("available", works(State::Available)),
+            ("claimed", works(State::Claimed)),
+            ("completed", works(State::Completed)),
+            ("cancelled", works(State::Cancelled)),
+            ("claims", self.claims.len()),
+            ("dispatches", held),
+        ];
+        for (name, count) in counts {
+            rule!(stats[name] == count, PROJECTION, "{} {name} are counted where {count} are", stats[name]);
+        }
+        Ok(())
+    }
+}
+
+fn missing(rule: &'static str, what: &str) -> Violation {
+    Violation { rule, detail: format!("there is no such {what}") }
+}
