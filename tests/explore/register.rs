@@ -14,9 +14,7 @@ use wq_action::protocol::ledger_text::LedgerText;
 use wq_action::protocol::request::RequestKind;
 use wq_action::protocol::{At, Opaque};
 
-use crate::audit::{
-    AUTHORITY, BUDGET, CHARGE, DEBT, Model, PLAN, READABLE, REPLAY, REQUEST, Verdict, Violation, rule,
-};
+use crate::audit::{AUTHORITY, BUDGET, CHARGE, DEBT, Model, PLAN, READABLE, REPLAY, REQUEST, Verdict, Violation, rule};
 use crate::naive::{Ask, Naive};
 use crate::support::built::{Node, PRODUCER, frozen};
 use crate::support::ledger::{HOST, typed};
@@ -70,13 +68,13 @@ impl Register {
                 rule!(found && same, REQUEST, "a request is answered with the commit of another");
                 return Ok(Answer::Committed);
             }
-            Ok(None) => {}
+            Ok(None) => rule!(known.is_none(), REQUEST, "a committed request is not found again"),
         }
         let decision = self.projection.decide(&mut Scanner::new(HOST), request, At::new(at).unwrap(), &[]);
         let base = Some(&self.projection);
-        let judged = decision.map_err(|fault| fault.code()).and_then(|decision| {
-            judge(decision, request, base).map_err(|error| error.code())
-        });
+        let judged = decision
+            .map_err(|fault| fault.code())
+            .and_then(|decision| judge(decision, request, base).map_err(|error| error.code()));
         match judged {
             Err(code) => Ok(Answer::Refused(code.as_str())),
             Ok(Decision::Done { reason, .. }) => Ok(Answer::Nothing(reason)),

@@ -35,7 +35,19 @@ const OWN: Run = Run::Own;
 
 /// Every search.
 pub(crate) fn scopes() -> Vec<Scope> {
-    vec![race(), packing(), launch(), finish(), release(), late_worker(), delivery(), debt(), retry(), children(), budget()]
+    vec![
+        race(),
+        packing(),
+        launch(),
+        finish(),
+        release(),
+        late_worker(),
+        delivery(),
+        debt(),
+        retry(),
+        children(),
+        budget(),
+    ]
 }
 
 fn race() -> Scope {
@@ -68,7 +80,11 @@ fn packing() -> Scope {
         name: "packing",
         about: "batches of two, two accounts with a limit each, a dispatch budget and three native slots",
         policy: batching(accounts(policy(4, 3, 3), Some(2)), 2),
-        nodes: ["a", "b", "c"].iter().map(|key| Node::new(key)).chain(["x", "y"].map(|key| Node::new(key).account("x"))).collect(),
+        nodes: ["a", "b", "c"]
+            .iter()
+            .map(|key| Node::new(key))
+            .chain(["x", "y"].map(|key| Node::new(key).account("x")))
+            .collect(),
         slots: vec![
             slot("D1 grant", Kind::Grant { claims: 5, dispatches: 1 }).split(),
             slot("D2 grant", Kind::Grant { claims: 2, dispatches: 2 }).split(),
@@ -357,6 +373,11 @@ fn budget() -> Scope {
             slot("A cancel b", Kind::CancelWork { node: "b", fence: None }),
         ],
         ticks: 0,
-        reaches: &[("D2 grant", "ledger_limit"), ("D2 grant", "written"), ("P submit", "ledger_limit"), ("P submit", "written")],
+        reaches: &[
+            ("D2 grant", "ledger_limit"),
+            ("D2 grant", "written"),
+            ("P submit", "ledger_limit"),
+            ("P submit", "written"),
+        ],
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::audit::{LAUNCH, Violation, rule};
 use crate::register::{Answer, Register, digest};
-use crate::slots::{Kind, Local, Natives, Seen, Slot, TICK, granted, request_id, resolved, symbolic};
+use crate::slots::{Kind, Local, Natives, Seen, Slot, TICK, granted, resolved, symbolic};
 use crate::support::built::Node;
 
 /// A scope: a queue, the actors, and how much time may pass.
@@ -206,9 +206,7 @@ impl Search<'_> {
     fn steps(&mut self, world: &World) -> Result<Vec<(Label, World)>, (Label, Violation)> {
         let mut steps = Vec::new();
         for index in 0..self.scope.slots.len() {
-            let before = steps.len();
             self.steps_of(index, world, &mut steps).map_err(|(verb, violation)| ((index, verb), violation))?;
-            debug_assert!(steps.len() >= before);
         }
         if world.ticks < self.scope.ticks {
             steps.push(((usize::MAX, Verb::Tick), World { ticks: world.ticks + 1, ..world.clone() }));
@@ -302,7 +300,6 @@ impl Search<'_> {
         again: Local,
         steps: &mut Vec<(Label, World)>,
     ) -> Result<(), (Verb, Violation)> {
-        let committed = world.register.model.requests.contains_key(&request_id(&self.scope.slots, index));
         let answer = self.answer(index, request, world).map_err(|violation| (verb, violation))?;
         let mut next = world.clone();
         if matches!(answer, Answer::Committed) {
@@ -311,7 +308,6 @@ impl Search<'_> {
             steps.push(((index, Verb::Recovers), next));
             return Ok(());
         }
-        debug_assert!(!committed || matches!(answer, Answer::Refused(_)), "a committed request is answered or refused");
         if verb == Verb::Conflict {
             self.witness(index, "conflict");
         }
@@ -389,11 +385,9 @@ impl Search<'_> {
         steps: &mut Vec<(Label, World)>,
     ) -> Result<(), (Verb, Violation)> {
         let Some(grant) = granted(&self.scope.slots, &world.register, of) else { return Ok(()) };
-        for (verb, running, learned) in [
-            (Verb::Posts, true, Some(true)),
-            (Verb::PostsUnheard, true, None),
-            (Verb::PostFails, false, Some(false)),
-        ] {
+        for (verb, running, learned) in
+            [(Verb::Posts, true, Some(true)), (Verb::PostsUnheard, true, None), (Verb::PostFails, false, Some(false))]
+        {
             if verb != Verb::Posts && !self.scope.slots[index].lossy {
                 continue;
             }

@@ -46,27 +46,72 @@ pub(crate) enum Proof {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    Grant { claims: u32, dispatches: u32 },
+    Grant {
+        claims: u32,
+        dispatches: u32,
+    },
     /// The start marker; with a permit it is the granting dispatcher's next step, without one an operator's.
-    Start { of: Of, permit: bool },
-    Uncertain { of: Of, start: usize },
-    Reject { of: Of },
-    Bind { of: Of, run: Run },
-    Finish { of: Of, run: Run, outcome: &'static str },
+    Start {
+        of: Of,
+        permit: bool,
+    },
+    Uncertain {
+        of: Of,
+        start: usize,
+    },
+    Reject {
+        of: Of,
+    },
+    Bind {
+        of: Of,
+        run: Run,
+    },
+    Finish {
+        of: Of,
+        run: Run,
+        outcome: &'static str,
+    },
     /// A child that the worker of a Claim submits.
-    Child { of: Of, priority: i64 },
+    Child {
+        of: Of,
+        priority: i64,
+    },
     /// A Result for the Work of one Claim in the name of another (usually the same).
-    Result { of: Of, by: Of },
-    Failure { of: Of, attempts: i64 },
-    Release { of: Of, proof: Proof, cancel: bool },
-    CancelClaim { of: Of, backoff: i64 },
-    CancelWork { node: &'static str, fence: Option<Of> },
-    Priority { node: &'static str, expected: i64, priority: i64 },
+    Result {
+        of: Of,
+        by: Of,
+    },
+    Failure {
+        of: Of,
+        attempts: i64,
+    },
+    Release {
+        of: Of,
+        proof: Proof,
+        cancel: bool,
+    },
+    CancelClaim {
+        of: Of,
+        backoff: i64,
+    },
+    CancelWork {
+        node: &'static str,
+        fence: Option<Of>,
+    },
+    Priority {
+        node: &'static str,
+        expected: i64,
+        priority: i64,
+    },
     PauseGrants(bool),
     PauseAdmission(bool),
-    Submit { node: &'static str },
+    Submit {
+        node: &'static str,
+    },
     /// The request id of another slot with another meaning.
-    Reuse { slot: usize },
+    Reuse {
+        slot: usize,
+    },
 }
 
 /// One thing that one actor may ask once, under one request id.
@@ -111,9 +156,14 @@ pub(crate) type Natives = BTreeMap<String, Native>;
 pub(crate) enum Local {
     Idle,
     /// Holds a fixed request; `fresh` if the version that it read is still the register's.
-    Held { request: String, fresh: bool },
+    Held {
+        request: String,
+        fresh: bool,
+    },
     /// Does not know whether its write landed.
-    Doubt { request: String },
+    Doubt {
+        request: String,
+    },
     /// Acknowledged by this very call: may launch what it grants or marks.
     Permit,
     /// Posted, with what the actor learned: `true` a run, `false` a refusal, none nothing.
@@ -175,7 +225,8 @@ impl Seen<'_> {
 
     /// The request that a slot would make of what it sees; none if it has no reason to ask.
     pub(crate) fn request(&self, index: usize) -> Option<Words> {
-        let operate = |kind, actor: String, operations: Vec<Value>| Some((kind, actor, json!({"operations": operations})));
+        let operate =
+            |kind, actor: String, operations: Vec<Value>| Some((kind, actor, json!({"operations": operations})));
         match &self.slots[index].kind {
             Kind::Grant { claims, dispatches } => {
                 let parameters = grant_parameters("default", *claims, *dispatches);
@@ -208,7 +259,9 @@ impl Seen<'_> {
                     "evidence": evidence});
                 operate(RequestKind::Dispatch, dispatcher(of.0), vec![rejection])
             }
-            Kind::PauseGrants(on) => operate(RequestKind::Control, ADMINISTRATOR.to_owned(), vec![pause("grants_paused", *on)]),
+            Kind::PauseGrants(on) => {
+                operate(RequestKind::Control, ADMINISTRATOR.to_owned(), vec![pause("grants_paused", *on)])
+            }
             Kind::PauseAdmission(on) => {
                 operate(RequestKind::Control, ADMINISTRATOR.to_owned(), vec![pause("admission_paused", *on)])
             }
@@ -243,7 +296,8 @@ impl Seen<'_> {
 
     /// As [`Seen::request`], for what workers and reconcilers ask about a granted Claim.
     fn request_of_claim(&self, index: usize) -> Option<Words> {
-        let operate = |kind, actor: String, operations: Vec<Value>| Some((kind, actor, json!({"operations": operations})));
+        let operate =
+            |kind, actor: String, operations: Vec<Value>| Some((kind, actor, json!({"operations": operations})));
         let reconcile = |kind, operations| operate(kind, RECONCILER.to_owned(), operations);
         match &self.slots[index].kind {
             Kind::Bind { of, run } => {

@@ -109,7 +109,9 @@ impl Projection {
         }
         let owner = state.owner();
         let commit_id = context.commit_id.clone();
-        if let Some(claim) = owner.filter(|_| !mutated!(CancelKeepsClaimOpen) && !mutated!(CancelCompletedWork)) {
+        if let Some(claim) =
+            owner.filter(|claim| self.claim_at(*claim).status.is_open() && !mutated!(CancelKeepsClaimOpen))
+        {
             let reason = cancellation.reason.clone();
             self.close_claim(claim, ClaimStatus::WorkCancelled { reason, commit_id: commit_id.clone() });
         }

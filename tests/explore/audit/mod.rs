@@ -2,76 +2,19 @@
 //! Everything is recomputed by scanning; there is no index and no clock. A fault that the engine's writer and reader
 //! share shows here, or in the second planner, or nowhere.
 
+mod lifecycle;
+pub(crate) mod rules;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-/// A broken rule.
-#[derive(Clone, Debug)]
-pub(crate) struct Violation {
-    pub(crate) rule: &'static str,
-    pub(crate) detail: String,
-}
-
-pub(crate) type Verdict = Result<(), Violation>;
-
-/// Ends the function with a violation unless the condition holds.
-macro_rules! rule {
-    ($holds:expr, $rule:expr, $($detail:tt)*) => {
-        if !$holds {
-            return Err($crate::audit::Violation { rule: $rule, detail: format!($($detail)*) });
-        }
-    };
-}
-pub(crate) use rule;
-
-pub(crate) const WINNER: &str = "single winner";
-pub(crate) const CHARGE: &str = "one charge";
-pub(crate) const CAPACITY: &str = "capacity";
-pub(crate) const AUTHORITY: &str = "authority";
-pub(crate) const PREDECESSOR: &str = "predecessor's Result";
-pub(crate) const SETTLEMENT: &str = "one settlement";
-pub(crate) const EVIDENCE: &str = "evidence frees";
-pub(crate) const DEBT: &str = "debt";
-pub(crate) const REQUEST: &str = "request once";
-pub(crate) const REPLAY: &str = "replay";
-pub(crate) const READABLE: &str = "readable";
-pub(crate) const PROJECTION: &str = "projection";
-pub(crate) const LIFECYCLE: &str = "lifecycle";
-pub(crate) const PLAN: &str = "fair plan";
-pub(crate) const RETRY: &str = "retry";
-pub(crate) const CANCELLATION: &str = "cancellation";
-pub(crate) const PAUSE: &str = "pause";
-pub(crate) const ADMISSION: &str = "admission";
-pub(crate) const BUDGET: &str = "budget";
-pub(crate) const PRIORITY: &str = "priority";
-pub(crate) const LAUNCH: &str = "one launch";
-
-/// Every rule and its sentence, for the report.
-pub(crate) const RULES: &[(&str, &str)] = &[
-    (WINNER, "a Claim is granted only for Work that nobody owns; at most one Claim of a Work is open"),
-    (CHARGE, "every durable Claim advances the clocks exactly as the second planner says, once"),
-    (CAPACITY, "open Claims and unreleased dispatches, recounted, never exceed the logical, native and account limits"),
-    (AUTHORITY, "only the bound run of an unreleased dispatch finishes a Claim that owns its Work, and effects need its own Completion with a pending delivery"),
-    (PREDECESSOR, "no Work is granted before every predecessor has a Result"),
-    (SETTLEMENT, "a Completion is settled once, by a Result or a DeliveryFailure, naming its own Claim and commit"),
-    (EVIDENCE, "a reservation is freed once, by prelaunch, nonlaunch or terminal evidence that fits the dispatch, with no Claim open"),
-    (DEBT, "no commit without a Claim changes a clock"),
-    (REQUEST, "a request id is committed at most once, and every later answer names that commit"),
-    (REPLAY, "cold replay of the ledger's bytes gives the projection that was extended commit by commit"),
-    (READABLE, "the ledger's bytes replay at all (not counted against faults)"),
-    (PROJECTION, "the serialised projection says of every Work, Claim and dispatch what the recount says"),
-    (LIFECYCLE, "a dispatch starts once, binds one run for ever, shares it with no other, and spends a bounded number of steps"),
-    (PLAN, "a grant, and a refusal to grant, is the second planner's"),
-    (RETRY, "no grant before the retry boundary or after the last attempt; a cancelled last attempt ends its Work"),
-    (CANCELLATION, "completed Work is never cancelled; a fenced cancellation needs its owner; the owner's Claim ends with it"),
-    (PAUSE, "nothing is granted or started while grants are paused, nothing admitted while admission is"),
-    (ADMISSION, "a worker's child keeps its parent's pool, priority and key"),
-    (BUDGET, "every accepted commit leaves room to settle everything that is open"),
-    (PRIORITY, "a priority changes only on available Work, from the value that was expected"),
-    (LAUNCH, "no dispatch is posted twice"),
-];
+pub(crate) use rules::{
+    ADMISSION, AUTHORITY, BUDGET, CANCELLATION, CAPACITY, CHARGE, DEBT, EVIDENCE, LAUNCH, LIFECYCLE, PAUSE, PLAN,
+    PREDECESSOR, PRIORITY, PROJECTION, READABLE, REPLAY, REQUEST, RETRY, RULES, SETTLEMENT, Verdict, Violation, WINNER,
+    focused, rule,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -262,7 +205,8 @@ impl Model {
         rule!(!self.grants_paused, PAUSE, "a Claim is granted while grants are paused");
         for edge in work.definition["depends_on"].as_array().into_iter().flatten() {
             let before = self.works.get(text(edge, "work_id"));
-            let verified = before.is_some_and(|before| before.state == State::Completed && before.barrier == "verified");
+            let verified =
+                before.is_some_and(|before| before.state == State::Completed && before.barrier == "verified");
             rule!(verified, PREDECESSOR, "Work is granted while its predecessor has no Result");
         }
         rule!(work.retry <= step.at, RETRY, "Work is granted before its retry boundary");
@@ -385,7 +329,8 @@ impl Model {
             return Ok(());
         }
         let work = &self.works[&claim.work];
-        let owns = claim.state == "open" && work.owner.as_deref() == Some(id) && claim.work == text(operation, "work_id");
+        let owns =
+            claim.state == "open" && work.owner.as_deref() == Some(id) && claim.work == text(operation, "work_id");
         rule!(owns, CANCELLATION, "a {} Claim is cancelled", claim.state);
         if text(step.actor, "role") == "worker" {
             let refused = self.unbound(id, step.actor);
@@ -430,124 +375,6 @@ impl Model {
         if let Some(work) = self.works.get_mut(text(operation, "work_id")) {
             work.state = State::Cancelled;
             work.cancelled = Some(Arc::new(operation.clone()));
-        }
-        Ok(())
-    }
-
-    fn settle(&mut self, operation: &Value, step: &Step<'_>) -> Verdict {
-        let claim = self.claims.get(text(operation, "claim_id")).ok_or_else(|| missing(SETTLEMENT, "Claim"))?;
-        let work = self.works.get(text(operation, "work_id")).ok_or_else(|| missing(SETTLEMENT, "Work"))?;
-        if let Some(before) = &work.settled {
-            rule!(**before == *operation, SETTLEMENT, "a delivery is settled a second time");
-            return Ok(());
-        }
-        let own = work.state == State::Completed
-            && work.barrier == "pending"
-            && work.owner.as_deref() == Some(text(operation, "claim_id"))
-            && work.completion.as_deref() == Some(text(operation, "completion_id"));
-        rule!(own, SETTLEMENT, "a settlement names another Claim or Completion than the Work's own");
-        let (result, evidence) = (text(operation, "kind") == "Result", &operation["evidence"]);
-        let kind = if result { "delivery" } else { "terminal_run" };
-        let fits = self.fits(&self.dispatches[&claim.dispatch], evidence, step.at, kind);
-        rule!(fits, EVIDENCE, "a delivery is settled on evidence that does not fit");
-        if !result {
-            let bounds = &self.pool_of(work)["reconciliation"];
-            let spent = count(evidence, "attempts") >= count(bounds, "max_attempts")
-                || step.at - work.completed_at >= count(bounds, "deadline_ms");
-            rule!(spent, SETTLEMENT, "a delivery fails with attempts and time left");
-        }
-        if let Some(work) = self.works.get_mut(text(operation, "work_id")) {
-            work.barrier = if result { "verified" } else { "failed" };
-            work.settled = Some(Arc::new(operation.clone()));
-        }
-        Ok(())
-    }
-
-    /// Whether evidence of this kind speaks of the dispatch and proves what it is for.
-    fn fits(&self, dispatch: &Dispatch, evidence: &Value, at: i64, kind: &str) -> bool {
-        let principal = dispatch.profile["principal"].as_str().or(dispatch.principal.as_deref());
-        let unknown = principal.is_none() && dispatch.phase == "reserved" && kind == "prelaunch";
-        let scoped = text(evidence, "kind") == kind
-            && count(evidence, "checked_at") <= at
-            && evidence["workflow"] == dispatch.profile["workflow"]
-            && evidence["ref"] == dispatch.profile["ref"]
-            && (unknown || evidence["principal"].as_str() == principal);
-        let run = dispatch.run.as_ref().map(|run| text(run, "run_id"));
-        let of_run = run.is_some() && run == evidence["run_id"].as_str();
-        let source = text(evidence, "source");
-        scoped
-            && match kind {
-                "terminal_run" => of_run && source == "github_api" && evidence["status"] == "completed",
-                "delivery" => of_run && source == "verified_receipts" && evidence["receipt"].is_string(),
-                "prelaunch" => dispatch.phase == "reserved" && run.is_none() && source == "trusted_publisher",
-                "nonlaunch" => run.is_none() && source == "github_api" && evidence["receipt"].is_string(),
-                _ => true,
-            }
-    }
-
-    fn advance(&mut self, operation: &Value, step: &Step<'_>) -> Verdict {
-        let id = text(operation, "dispatch_id");
-        let dispatch = self.dispatches.get(id).ok_or_else(|| missing(LIFECYCLE, "dispatch"))?;
-        rule!(!dispatch.released, LIFECYCLE, "a released dispatch moves on");
-        let most = count(&self.pool(&dispatch.pool)["reconciliation"], "max_attempts") as u64 + 4;
-        rule!(dispatch.writes < most, LIFECYCLE, "a dispatch takes more than {most} steps");
-        let (state, evidence) = (text(operation, "state"), &operation["evidence"]);
-        let from = |states: &[&str]| states.contains(&dispatch.phase.as_str());
-        match state {
-            "started" => {
-                rule!(from(&["reserved"]), LIFECYCLE, "a {} dispatch starts", dispatch.phase);
-                rule!(!self.grants_paused, PAUSE, "a launch starts while grants are paused");
-                rule!(operation["sender"] == *step.actor, LIFECYCLE, "a start marker is somebody else's");
-            }
-            "bound" => {
-                let movable = from(&["started", "uncertain", "unresolved", "bound"]);
-                rule!(movable, LIFECYCLE, "a {} dispatch is bound", dispatch.phase);
-                let run = &operation["run"];
-                let same = dispatch.run.as_deref().is_none_or(|known| known == run);
-                rule!(same, LIFECYCLE, "a dispatch is bound to a second run");
-                let other = self.dispatches.iter().any(|(other, dispatch)| {
-                    other != id && dispatch.run.as_ref().is_some_and(|known| known["run_id"] == run["run_id"])
-                });
-                rule!(!other, LIFECYCLE, "a run serves two dispatches");
-                let fits = evidence["run_id"] == run["run_id"]
-                    && self.fits(dispatch, evidence, step.at, text(evidence, "kind"));
-                rule!(fits, EVIDENCE, "a run is bound on evidence that does not fit");
-                let own = text(step.actor, "role") != "worker" || step.actor["run_id"] == run["run_id"];
-                rule!(own, AUTHORITY, "a worker binds another run than its own");
-            }
-            "rejected" => {
-                let fits = dispatch.run.is_none() && self.fits(dispatch, evidence, step.at, "nonlaunch");
-                rule!(fits, EVIDENCE, "a launch is called rejected on evidence that does not fit");
-            }
-            _ => {
-                let movable = from(&["started", "uncertain", "unresolved"]);
-                rule!(movable, LIFECYCLE, "a {} dispatch becomes {state}", dispatch.phase);
-            }
-        }
-        if let Some(dispatch) = self.dispatches.get_mut(id) {
-            dispatch.phase = state.to_owned();
-            dispatch.writes += 1;
-            if state == "started" {
-                dispatch.principal = operation["credential_principal"].as_str().map(str::to_owned);
-            }
-            if state == "bound" {
-                dispatch.run = Some(Arc::new(operation["run"].clone()));
-            }
-        }
-        Ok(())
-    }
-
-    fn release(&mut self, operation: &Value, step: &Step<'_>) -> Verdict {
-        let (id, evidence) = (text(operation, "dispatch_id"), &operation["evidence"]);
-        let dispatch = self.dispatches.get(id).ok_or_else(|| missing(EVIDENCE, "dispatch"))?;
-        rule!(!dispatch.released, EVIDENCE, "a reservation is freed twice");
-        let kind = text(evidence, "kind");
-        let frees = ["prelaunch", "nonlaunch", "terminal_run"].contains(&kind);
-        rule!(frees && self.fits(dispatch, evidence, step.at, kind), EVIDENCE, "{kind} evidence that does not fit frees");
-        let open = self.claims.values().any(|claim| claim.dispatch == id && claim.state == "open");
-        rule!(!open, EVIDENCE, "a reservation is freed while a Claim is open");
-        if let Some(dispatch) = self.dispatches.get_mut(id) {
-            dispatch.released = true;
         }
         Ok(())
     }
@@ -603,7 +430,12 @@ impl Model {
             rule!(same, PROJECTION, "Work {} is shown otherwise", text(&work.definition, "node_key"));
         }
         for (id, claim) in &self.claims {
-            rule!(document["claims"][id]["state"] == claim.state, PROJECTION, "a {} Claim is shown otherwise", claim.state);
+            rule!(
+                document["claims"][id]["state"] == claim.state,
+                PROJECTION,
+                "a {} Claim is shown otherwise",
+                claim.state
+            );
         }
         for (id, dispatch) in &self.dispatches {
             let shown = &document["dispatches"][id];
