@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::apply::Pending;
 use super::chain;
 use super::schedule::pool::{PoolState, Scales};
-use super::state::{Accepted, Context, Installed, Projection};
+use super::state::{Accepted, Context, Installed, Projection, Source};
 use crate::protocol::actor::Role;
 use crate::protocol::commit::Commit;
 use crate::protocol::fault::ensure;
@@ -41,7 +41,7 @@ pub fn replay_prefix(text: &LedgerText, scanner: &mut Scanner, commits: usize) -
     let mut projection = Projection::empty();
     for commit in ordered.into_iter().take(commits) {
         let id = commit.id.clone();
-        projection = projection.apply(commit).map_err(|fault| locate(text, scanner, id.as_str(), fault))?;
+        projection = projection.follow(commit, scanner).map_err(|fault| locate(text, scanner, id.as_str(), fault))?;
     }
     if projection.installed.is_none() {
         return Err(Fault::from(Code::PolicyMissing).into());
@@ -59,7 +59,7 @@ fn stream(text: &LedgerText, scanner: &mut Scanner) -> Option<Projection> {
         if commit.previous != projection.tip {
             return None;
         }
-        projection = projection.apply(commit).ok()?;
+        projection = projection.follow(commit, scanner).ok()?;
     }
     Some(projection)
 }
@@ -72,7 +72,18 @@ fn locate(text: &LedgerText, scanner: &mut Scanner, id: &str, fault: Fault) -> L
 }
 
 impl Projection {
-    /// Extends the state by the next commit of the chain.
+    /// Takes the next commit of a chain, which is a checkpoint only at its root.
+    ///
+    /// # Errors
+    /// As [`Projection::restore`] for a checkpoint, as [`Projection::apply`] otherwise.
+    pub fn follow(self, commit: Commit, scanner: &mut Scanner) -> Result<Self, Fault> {
+        if self.requests.is_empty() && commit.request.kind == RequestKind::Checkpoint {
+            return Self::restore(commit, scanner);
+        }
+        self.apply(commit)
+    }
+
+    /// Extends the state by the next commit of the chain, which is no checkpoint.
     ///
     /// Takes the state and gives the next one back, so that a refused commit leaves none that it half changed.
     ///
@@ -116,7 +127,7 @@ impl Projection {
         }
         pending.settle(&mut self, &context)?;
         let accepted = Accepted {
-            source,
+            source: Source::Commit(source),
             commit_id: id.clone(),
             request_id: request.id.clone(),
             kind: request.kind,
@@ -249,7 +260,9 @@ fn refuse_later_features(commit: &Commit) -> Result<(), Fault> {
     }
     for operation in &commit.operations {
         match operation {
-            Operation::Checkpoint(_) => return unsupported("Checkpoint is not supported by this version"),
+            Operation::Checkpoint(_) => {
+                return Err(Fault::new(Code::CheckpointInvalid, "a checkpoint stands only at the root of a chain"));
+            }
             Operation::IssueLink(_) => return unsupported("IssueLink is not supported by this version"),
             Operation::IssueComment(_) => return unsupported("IssueComment is not supported by this version"),
             Operation::Completion(completion) if completion.keep_open == Some(true) => {

@@ -4,7 +4,7 @@ mod cancel;
 mod claim;
 mod complete;
 mod control;
-mod deploy;
+pub(super) mod deploy;
 mod dispatch;
 mod observe;
 mod release;
