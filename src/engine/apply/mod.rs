@@ -4,6 +4,7 @@ mod cancel;
 mod claim;
 mod complete;
 mod control;
+mod deploy;
 mod dispatch;
 mod observe;
 mod release;
@@ -100,10 +101,10 @@ impl Projection {
             Operation::DeliveryFailure(failure) => self.apply_failure(failure, context),
             Operation::Dispatch(step) => self.apply_dispatch(*step, context),
             Operation::Release(release) => self.apply_release(&release, context),
-            Operation::Deployment(_)
-            | Operation::Checkpoint(_)
-            | Operation::IssueLink(_)
-            | Operation::IssueComment(_) => Err(Fault::from(Code::UnsupportedProtocol)),
+            Operation::Deployment(deployment) => self.apply_deployment(*deployment),
+            Operation::Checkpoint(_) | Operation::IssueLink(_) | Operation::IssueComment(_) => {
+                Err(Fault::from(Code::UnsupportedProtocol))
+            }
         }
     }
 }
