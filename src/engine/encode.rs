@@ -93,6 +93,12 @@ impl Projection {
             if let Some(priority) = state.effective_priority {
                 members.name("effective_priority", |w| priority.write(w));
             }
+            if let Some(link) = &state.issue_link {
+                members.name("issue_link", |w| link.write(w));
+            }
+            if let Some(comment) = &state.issue_summary {
+                members.name("issue_summary", |w| comment.write(w));
+            }
             members.name("position", |w| write_position(state.position, w));
             members.name("retry_not_before", |w| state.retry_not_before.write(w));
             members.name("state", |w| w.string(state.state()));
@@ -185,6 +191,9 @@ pub(crate) fn write_claim(state: &ClaimState, writer: &mut Writer) {
     writer.object(|members| {
         state.claim.members(members);
         members.name("commit_id", |w| state.commit_id.write(w));
+        if let Some(comment) = &state.issue_comment {
+            members.name("issue_comment", |w| comment.write(w));
+        }
         members.name("request_id", |w| state.request_id.write(w));
         members.name("state", |w| w.string(state.status.as_str()));
         match &state.status {

@@ -238,7 +238,7 @@ fn is_genesis(commit: &Commit) -> bool {
     }
 }
 
-/// Checkpoints, retained rounds and Issue projection are read and checked in shape, and refused here:
+/// Checkpoints and retained rounds are read and checked in shape, and refused here:
 /// half of their meaning would be worse than none.
 fn refuse_later_features(commit: &Commit) -> Result<(), Fault> {
     let unsupported = |message: &'static str| Err(Fault::new(Code::UnsupportedProtocol, message));
@@ -250,8 +250,6 @@ fn refuse_later_features(commit: &Commit) -> Result<(), Fault> {
     for operation in &commit.operations {
         match operation {
             Operation::Checkpoint(_) => return unsupported("Checkpoint is not supported by this version"),
-            Operation::IssueLink(_) => return unsupported("IssueLink is not supported by this version"),
-            Operation::IssueComment(_) => return unsupported("IssueComment is not supported by this version"),
             Operation::Completion(completion) if completion.keep_open == Some(true) => {
                 return unsupported("keep_open rounds are not supported by this version");
             }

@@ -12,12 +12,13 @@ use super::schedule::pool::PoolState;
 use crate::protocol::actor::Actor;
 use crate::protocol::assignment::Assignment;
 use crate::protocol::evidence::RunBinding;
+use crate::protocol::identity::CommentId;
 use crate::protocol::operation::{
     Claim, ClaimCancellation, DeliveryFailure, DispatchStep, Observation, ResultOperation, WorkCancellation,
 };
 use crate::protocol::policy::{Policy, WorkerProfile};
 use crate::protocol::request::{Parameters, RequestKind};
-use crate::protocol::resource::GateKey;
+use crate::protocol::resource::{GateKey, Resource};
 use crate::protocol::work::Work;
 use crate::protocol::{
     At, ClaimId, CommitId, Decimal, Digest, DispatchId, Epoch, Generation, Measured, ObservationId, Opaque, PoolName,
@@ -139,6 +140,10 @@ pub struct WorkState {
     pub effective_priority: Option<Priority>,
     /// Actor of the admitting commit.
     pub creator: Arc<Actor>,
+    /// The Issue that an IssueLink bound.
+    pub issue_link: Option<Box<Resource>>,
+    /// The comment that sums the Work up.
+    pub issue_summary: Option<CommentId>,
     pub(crate) pool: u16,
     pub(crate) account: u16,
     /// Work predecessors in edge order.
@@ -195,6 +200,12 @@ impl WorkState {
         }
     }
 
+    /// The Issue that the Work is bound to, by its node or by an IssueLink.
+    #[must_use]
+    pub fn bound_issue(&self) -> Option<&Resource> {
+        self.work.backing_issue.as_deref().or(self.issue_link.as_deref())
+    }
+
     /// Priority of the next selection.
     #[must_use]
     pub fn scheduling_priority(&self) -> Priority {
@@ -225,6 +236,8 @@ pub struct ClaimState {
     pub status: ClaimStatus,
     /// Why this Work won.
     pub explanation: Box<ClaimExplanation>,
+    /// The comment that shows this Claim.
+    pub issue_comment: Option<CommentId>,
     pub(crate) work: WorkIx,
     pub(crate) dispatch: DispatchIx,
 }
@@ -391,6 +404,8 @@ pub struct Projection {
     pub(crate) seen_generations: HashSet<Generation>,
     /// Issues bound to Work: host, repository id, resource id.
     pub(crate) bound_issues: HashMap<(Text, Text, Text), WorkIx>,
+    /// Comments that projectors recorded, and what each shows.
+    pub(crate) comments: HashMap<CommentId, CommentOwner>,
     pub(crate) graphs: HashMap<Text, GraphState>,
     /// Vertices of the largest graph; graphs only grow.
     pub(crate) largest_graph: u64,
@@ -402,6 +417,15 @@ pub struct Projection {
     /// Dispatches that hold capacity.
     pub(crate) unreleased: u32,
     pub(crate) counts: Counts,
+}
+
+/// What a recorded comment shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CommentOwner {
+    /// A Work as a whole.
+    Summary(WorkIx),
+    /// One Claim.
+    Claim(ClaimIx),
 }
 
 /// Vertices of one graph.
@@ -483,6 +507,7 @@ impl Projection {
             seen_generations: HashSet::from([generation.clone()]),
             generation,
             bound_issues: HashMap::new(),
+            comments: HashMap::new(),
             graphs: HashMap::new(),
             largest_graph: 0,
             ledger_bytes: 0,

@@ -26,9 +26,7 @@ pub(super) struct Prefixes {
 /// Feature of a commit that this version refuses.
 fn later_feature(operations: &[Operation]) -> Option<String> {
     operations.iter().find_map(|operation| match operation {
-        Operation::Checkpoint(_) | Operation::IssueLink(_) | Operation::IssueComment(_) => {
-            Some(operation.kind().as_str().to_owned())
-        }
+        Operation::Checkpoint(_) => Some(operation.kind().as_str().to_owned()),
         Operation::Completion(completion) if completion.keep_open == Some(true) => Some("keep_open".to_owned()),
         _ => None,
     })
