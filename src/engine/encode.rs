@@ -107,8 +107,11 @@ impl Projection {
             }
             match &state.ownership {
                 Ownership::Available | Ownership::Claimed(_) => {}
-                Ownership::Completed { completion_id, delivery, .. } => {
+                Ownership::Completed { completion_id, delivery, keep_open, .. } => {
                     members.name("completion_id", |w| completion_id.write(w));
+                    if *keep_open {
+                        members.name("keep_open", |w| w.bool(true));
+                    }
                     match delivery {
                         Delivery::Pending => {}
                         Delivery::Verified { operation, commit_id } => {
@@ -198,7 +201,15 @@ pub(crate) fn write_claim(state: &ClaimState, writer: &mut Writer) {
         members.name("state", |w| w.string(state.status.as_str()));
         match &state.status {
             ClaimStatus::Open => {}
-            ClaimStatus::Completed { commit_id } => members.name("terminal_commit_id", |w| commit_id.write(w)),
+            ClaimStatus::Completed { commit_id, round } => {
+                members.name("terminal_commit_id", |w| commit_id.write(w));
+                if let Some(round) = round {
+                    members.name("keep_open", |w| w.bool(true));
+                    if let Some((_, commit_id)) = &round.settled {
+                        members.name("result_commit_id", |w| commit_id.write(w));
+                    }
+                }
+            }
             ClaimStatus::Cancelled { operation, commit_id } => {
                 members.name("terminal_commit_id", |w| commit_id.write(w));
                 members.name("cancellation_reason", |w| operation.reason.write(w));

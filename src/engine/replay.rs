@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::apply::Pending;
 use super::chain;
+use super::generate;
 use super::schedule::pool::{PoolState, Scales};
 use super::state::{Accepted, Context, Installed, Projection};
 use crate::protocol::actor::Role;
@@ -174,7 +175,8 @@ impl Projection {
         self.check_control_scope(commit, actor)?;
         if let Parameters::Finish(finish) = &request.parameters {
             let expected = self.finish_operations(finish, actor, commit.at)?;
-            ensure!(expected == commit.operations, RequestInvalid, "the operations are not the computed ones");
+            let same = generate::same_operations(&expected, &commit.operations);
+            ensure!(same, RequestInvalid, "the operations are not the computed ones");
         }
         Ok(())
     }
@@ -238,24 +240,10 @@ fn is_genesis(commit: &Commit) -> bool {
     }
 }
 
-/// Checkpoints and retained rounds are read and checked in shape, and refused here:
-/// half of their meaning would be worse than none.
+/// Checkpoints are read and checked in shape, and refused here: half of their meaning would be worse than none.
 fn refuse_later_features(commit: &Commit) -> Result<(), Fault> {
-    let unsupported = |message: &'static str| Err(Fault::new(Code::UnsupportedProtocol, message));
-    if let Parameters::Finish(finish) = &commit.request.parameters
-        && finish.keeps_open()
-    {
-        return unsupported("keep_open rounds are not supported by this version");
-    }
-    for operation in &commit.operations {
-        match operation {
-            Operation::Checkpoint(_) => return unsupported("Checkpoint is not supported by this version"),
-            Operation::Completion(completion) if completion.keep_open == Some(true) => {
-                return unsupported("keep_open rounds are not supported by this version");
-            }
-            _ => {}
-        }
-    }
+    let checkpoint = commit.operations.iter().any(|operation| matches!(operation, Operation::Checkpoint(_)));
+    ensure!(!checkpoint, UnsupportedProtocol, "Checkpoint is not supported by this version");
     Ok(())
 }
 

@@ -67,6 +67,8 @@ pub enum Ownership {
         completion_at: At,
         /// What became of its delivery.
         delivery: Delivery,
+        /// True if a Result makes the Work available again (engine.md 3.13).
+        keep_open: bool,
     },
     /// Ended without completion.
     Cancelled {
@@ -242,6 +244,14 @@ pub struct ClaimState {
     pub(crate) dispatch: DispatchIx,
 }
 
+/// A round of kept-open Work, from its Completion on (engine.md 3.13).
+#[derive(Clone, Debug, Default)]
+pub struct Round {
+    /// The Result that settled the round, and its commit. The Work itself forgets both when it becomes available
+    /// again. None while delivery is pending, and for ever once it failed: that failure is the Work's own.
+    pub settled: Option<(Box<ResultOperation>, CommitId)>,
+}
+
 /// How a Claim stands.
 #[derive(Clone, Debug)]
 pub enum ClaimStatus {
@@ -251,6 +261,8 @@ pub enum ClaimStatus {
     Completed {
         /// Commit of the Completion.
         commit_id: CommitId,
+        /// Set if the Completion kept its Work open.
+        round: Option<Box<Round>>,
     },
     /// Given up by a ClaimCancellation.
     Cancelled {
@@ -276,6 +288,15 @@ impl ClaimStatus {
             Self::Open => "open",
             Self::Completed { .. } => "completed",
             Self::Cancelled { .. } | Self::WorkCancelled { .. } => "cancelled",
+        }
+    }
+
+    /// The round that the Claim completed, if it kept its Work open.
+    #[must_use]
+    pub fn round(&self) -> Option<&Round> {
+        match self {
+            Self::Completed { round, .. } => round.as_deref(),
+            _ => None,
         }
     }
 

@@ -27,7 +27,6 @@ pub(super) struct Prefixes {
 fn later_feature(operations: &[Operation]) -> Option<String> {
     operations.iter().find_map(|operation| match operation {
         Operation::Checkpoint(_) => Some(operation.kind().as_str().to_owned()),
-        Operation::Completion(completion) if completion.keep_open == Some(true) => Some("keep_open".to_owned()),
         _ => None,
     })
 }
