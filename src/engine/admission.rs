@@ -346,6 +346,8 @@ impl Projection {
             admission_contract: contract,
             effective_priority: None,
             creator: Arc::clone(context.actor),
+            issue_link: None,
+            issue_summary: None,
             pool,
             account,
             predecessors: Vec::new(),

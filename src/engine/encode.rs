@@ -115,6 +115,12 @@ impl Projection {
             if let Some(priority) = state.effective_priority {
                 members.name("effective_priority", |w| priority.write(w));
             }
+            if let Some(link) = &state.issue_link {
+                members.name("issue_link", |w| link.write(w));
+            }
+            if let Some(comment) = &state.issue_summary {
+                members.name("issue_summary", |w| comment.write(w));
+            }
             members.name("position", |w| write_position(state.position, w));
             members.name("retry_not_before", |w| state.retry_not_before.write(w));
             members.name("state", |w| w.string(state.state()));
@@ -123,8 +129,11 @@ impl Projection {
             }
             match &state.ownership {
                 Ownership::Available | Ownership::Claimed(_) => {}
-                Ownership::Completed { completion_id, delivery, .. } => {
+                Ownership::Completed { completion_id, delivery, keep_open, .. } => {
                     members.name("completion_id", |w| completion_id.write(w));
+                    if *keep_open {
+                        members.name("keep_open", |w| w.bool(true));
+                    }
                     match delivery {
                         Delivery::Pending => {}
                         Delivery::Verified { operation, commit_id } => {
@@ -207,11 +216,22 @@ pub(crate) fn write_claim(state: &ClaimState, writer: &mut Writer) {
     writer.object(|members| {
         state.claim.members(members);
         members.name("commit_id", |w| state.commit_id.write(w));
+        if let Some(comment) = &state.issue_comment {
+            members.name("issue_comment", |w| comment.write(w));
+        }
         members.name("request_id", |w| state.request_id.write(w));
         members.name("state", |w| w.string(state.status.as_str()));
         match &state.status {
             ClaimStatus::Open => {}
-            ClaimStatus::Completed { commit_id } => members.name("terminal_commit_id", |w| commit_id.write(w)),
+            ClaimStatus::Completed { commit_id, round } => {
+                members.name("terminal_commit_id", |w| commit_id.write(w));
+                if let Some(round) = round {
+                    members.name("keep_open", |w| w.bool(true));
+                    if let Some((_, commit_id)) = &round.settled {
+                        members.name("result_commit_id", |w| commit_id.write(w));
+                    }
+                }
+            }
             ClaimStatus::Cancelled { operation, commit_id } => {
                 members.name("terminal_commit_id", |w| commit_id.write(w));
                 members.name("cancellation_reason", |w| operation.reason.write(w));

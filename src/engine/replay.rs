@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::apply::Pending;
 use super::chain;
+use super::generate;
 use super::schedule::pool::{PoolState, Scales};
 use super::state::{Accepted, Context, Installed, Projection, Source};
 use crate::protocol::actor::Role;
@@ -156,7 +157,8 @@ impl Projection {
         }
         let request = &commit.request;
         ensure!(!self.request_ids.contains_key(&request.id), RequestReused, "the request id is committed already");
-        refuse_later_features(commit)?;
+        let checkpoint = commit.request.kind == RequestKind::Checkpoint;
+        ensure!(!checkpoint, CheckpointInvalid, "a checkpoint stands only at the root of a chain");
         if self.requests.is_empty() {
             ensure!(is_genesis(commit), PolicyMissing, "a ledger begins with a Policy");
         }
@@ -185,7 +187,8 @@ impl Projection {
         self.check_control_scope(commit, actor)?;
         if let Parameters::Finish(finish) = &request.parameters {
             let expected = self.finish_operations(finish, actor, commit.at)?;
-            ensure!(expected == commit.operations, RequestInvalid, "the operations are not the computed ones");
+            let same = generate::same_operations(&expected, &commit.operations);
+            ensure!(same, RequestInvalid, "the operations are not the computed ones");
         }
         Ok(())
     }
@@ -247,31 +250,6 @@ fn is_genesis(commit: &Commit) -> bool {
         (RequestKind::Policy, [Operation::Policy(_)]) => commit.actor.role == Role::Administrator,
         _ => false,
     }
-}
-
-/// Checkpoints, retained rounds and Issue projection are read and checked in shape, and refused here:
-/// half of their meaning would be worse than none.
-fn refuse_later_features(commit: &Commit) -> Result<(), Fault> {
-    let unsupported = |message: &'static str| Err(Fault::new(Code::UnsupportedProtocol, message));
-    if let Parameters::Finish(finish) = &commit.request.parameters
-        && finish.keeps_open()
-    {
-        return unsupported("keep_open rounds are not supported by this version");
-    }
-    for operation in &commit.operations {
-        match operation {
-            Operation::Checkpoint(_) => {
-                return Err(Fault::new(Code::CheckpointInvalid, "a checkpoint stands only at the root of a chain"));
-            }
-            Operation::IssueLink(_) => return unsupported("IssueLink is not supported by this version"),
-            Operation::IssueComment(_) => return unsupported("IssueComment is not supported by this version"),
-            Operation::Completion(completion) if completion.keep_open == Some(true) => {
-                return unsupported("keep_open rounds are not supported by this version");
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// What a commit carries, for admission and the budget.

@@ -132,9 +132,14 @@ impl Projection {
         });
     }
 
-    /// The Result or DeliveryFailure that settled each Work.
+    /// The Result or DeliveryFailure that settled each Work, and the Results of rounds by their Claims.
     fn write_barriers(&self, writer: &mut Writer) {
         writer.object(|members| {
+            for claim in &self.claims {
+                if let Some((operation, _)) = claim.status.round().and_then(|round| round.settled.as_ref()) {
+                    members.text(claim.claim.claim_id.text(), |w| operation.write(w));
+                }
+            }
             for state in &self.works {
                 let Ownership::Completed { delivery, .. } = &state.ownership else { continue };
                 match delivery {

@@ -121,8 +121,13 @@ fn the_checkpoint_fixture_holds() {
             assert_eq!(own.pointer(pointer), published.pointer(pointer), "{pointer}");
         }
         let theirs = follow(Projection::empty(), &mut scanner, &Text::from(published.to_string())).unwrap();
-        let snapshot = theirs.snapshot(&mut scanner).unwrap().text();
-        assert_eq!(built.projection.snapshot(&mut scanner).unwrap().text(), snapshot);
+        // Another compressor, another length.
+        let [own, theirs] = [&built.projection, &theirs].map(|state| {
+            let mut snapshot: Value = serde_json::from_str(&state.snapshot(&mut scanner).unwrap().text()).unwrap();
+            snapshot.as_object_mut().unwrap().remove("ledger_bytes");
+            snapshot
+        });
+        assert_eq!(own, theirs);
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::engine::state::{Accepted, Installed, Projection, Source};
+use crate::engine::state::{Accepted, ClaimState, ClaimStatus, Installed, Projection, Source, WorkIx};
 use crate::protocol::actor::Role;
 use crate::protocol::commit::Commit;
 use crate::protocol::compressed::inflate;
@@ -256,11 +256,13 @@ impl Projection {
         works::check_submissions(&nodes, history)?;
         let cancellations = entries(parts.cancellations)?;
         for (index, node) in nodes.iter().enumerate() {
-            self.work_ids.insert(node.work.work_id.clone(), crate::engine::state::WorkIx(index as u32));
+            self.work_ids.insert(node.work.work_id.clone(), WorkIx(index as u32));
         }
-        let owners = self.restore_claims(parts, history, &nodes, &cancellations)?;
-        self.restore_works(nodes, parts, history, &cancellations)?;
-        self.restore_dispatches(parts, history, &owners)
+        let mut barriers = entries(parts.terminal_barriers)?;
+        let openings = self.restore_claims(parts, history, &cancellations, &mut barriers)?;
+        check_cancellations(&self.claims, &nodes, &cancellations)?;
+        self.restore_works(nodes, parts, history, &cancellations, barriers)?;
+        self.restore_dispatches(parts, history, &openings)
     }
 
     /// The receipts and the checkpoint become the accepted commits, and the budget is checked once.
@@ -311,6 +313,18 @@ fn seen<T: Wire + Eq + std::hash::Hash>(node: Node<'_>) -> Result<hashbrown::Has
             intact(key)
         })
         .collect()
+}
+
+/// Every recorded cancellation is of a Claim or Work that it cancelled.
+fn check_cancellations(
+    claims: &[ClaimState],
+    nodes: &[works::WorkNode<'_>],
+    recorded: &HashMap<Text, Node<'_>>,
+) -> Result<(), Fault> {
+    let claims = claims.iter().filter(|claim| matches!(claim.status, ClaimStatus::Cancelled { .. })).count();
+    let works = nodes.iter().filter(|node| recorded.contains_key(node.work.work_id.text())).count();
+    ensure!(claims + works == recorded.len(), CheckpointInvalid, "a cancellation belongs to nothing cancelled");
+    Ok(())
 }
 
 /// The three counts that are checked before anything is built from what they count.

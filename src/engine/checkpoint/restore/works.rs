@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use super::receipts::{History, check_parameters, read_position};
 use super::{Parts, damaged, entries, intact, intact_option, small};
-use crate::engine::state::{ClaimIx, Delivery, Ownership, Position, Projection, WorkState};
+use crate::engine::state::{ClaimIx, CommentOwner, Delivery, Ownership, Position, Projection, WorkIx, WorkState};
 use crate::protocol::fault::ensure;
 use crate::protocol::json::{Node, Scanner, Writer};
 use crate::protocol::operation::{DeliveryFailure, ResultOperation, WorkCancellation};
@@ -23,7 +23,7 @@ pub(super) struct WorkNode<'a> {
 }
 
 /// Members of a Work state beside its definition.
-const STATE: [&str; 17] = [
+const STATE: [&str; 18] = [
     "admission_contract",
     "attempts",
     "barrier",
@@ -36,6 +36,7 @@ const STATE: [&str; 17] = [
     "effective_priority",
     "issue_link",
     "issue_summary",
+    "keep_open",
     "position",
     "result",
     "result_commit_id",
@@ -132,8 +133,8 @@ impl Projection {
         parts: &Parts<'_>,
         history: &History<'_>,
         cancellations: &HashMap<Text, Node<'_>>,
+        mut barriers: HashMap<Text, Node<'_>>,
     ) -> Result<(), Fault> {
-        let mut barriers = entries(parts.terminal_barriers)?;
         let times = parts.completion_times.object().ok_or_else(|| damaged("completion_times is not an object"))?;
         let times: HashMap<Text, Node<'_>> =
             times.members().filter_map(|(key, value)| Some((key.string()?, value))).collect();
@@ -160,7 +161,8 @@ impl Projection {
         // Settled Work of a pool or key that is no longer installed never reaches an index.
         let pool = self.pools.binary_search_by(|state| state.name.cmp(&work.pool)).map_or(u16::MAX, |at| at as u16);
         let account = installed.policy.account(work.fairness_key.as_str()).map_or(u16::MAX, |at| at as u16);
-        self.works.push(WorkState {
+        let ix = WorkIx(self.works.len() as u32);
+        let restored = WorkState {
             position,
             ownership,
             attempts,
@@ -168,6 +170,8 @@ impl Projection {
             admission_contract,
             effective_priority: intact_option(state.get("effective_priority"))?,
             creator,
+            issue_link: intact_option(state.get("issue_link"))?,
+            issue_summary: intact_option(state.get("issue_summary"))?,
             pool,
             account,
             predecessors: Vec::new(),
@@ -175,7 +179,14 @@ impl Projection {
             unverified: 0,
             gates,
             work,
-        });
+        };
+        if let Some(issue) = restored.bound_issue() {
+            self.bound_issues.insert(issue.issue_identity(), ix);
+        }
+        if let Some(comment) = &restored.issue_summary {
+            self.comments.insert(comment.clone(), CommentOwner::Summary(ix));
+        }
+        self.works.push(restored);
         Ok(())
     }
 
@@ -216,12 +227,16 @@ impl Projection {
                 Ok(Ownership::Claimed(claim))
             }
             ("completed", Some(claim)) => {
+                let keep_open = intact_option::<bool>(state.get("keep_open"))?.unwrap_or(false);
+                let rounds = keep_open == self.claim_at(claim).status.round().is_some();
+                ensure!(rounds, CheckpointInvalid, "a Work and its Claim differ in keep_open");
                 let time = times.get(id).copied().ok_or_else(|| damaged("completed Work has no time"))?;
                 Ok(Ownership::Completed {
                     claim,
                     completion_id: intact(state.need("completion_id")?)?,
                     completion_at: intact::<At>(time)?,
                     delivery: read_delivery(state, barriers.remove(id))?,
+                    keep_open,
                 })
             }
             ("cancelled", owner) if barrier == "none" => {
