@@ -92,7 +92,7 @@ pub(crate) fn is_current(projection: &Projection, claim: &ClaimState) -> bool {
 pub(crate) fn terminal(status: &ClaimStatus) -> (Option<&str>, Option<&str>, Option<At>) {
     match status {
         ClaimStatus::Open => (None, None, None),
-        ClaimStatus::Completed { commit_id } => (Some(commit_id.as_str()), None, None),
+        ClaimStatus::Completed { commit_id, .. } => (Some(commit_id.as_str()), None, None),
         ClaimStatus::Cancelled { operation, commit_id } => {
             (Some(commit_id.as_str()), Some(operation.reason.as_str()), Some(operation.retry_not_before))
         }
