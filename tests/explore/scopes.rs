@@ -42,6 +42,7 @@ pub(crate) fn scopes() -> Vec<Scope> {
         finish(),
         release(),
         late_worker(),
+        bindings(),
         delivery(),
         debt(),
         retry(),
@@ -225,6 +226,32 @@ fn late_worker() -> Scope {
             ("D2 grant", "written"),
             ("D2 grant", "no_eligible_work"),
             ("W2 complete", "written"),
+        ],
+    }
+}
+
+fn bindings() -> Scope {
+    let second = (0, 2);
+    Scope {
+        name: "bindings",
+        about: "two dispatches of one grant, their own runs, and a stray run that tries to bind to both",
+        policy: policy(2, 2, 3),
+        nodes: vec![Node::new("a"), Node::new("b")],
+        slots: vec![
+            slot("D1 grant", Kind::Grant { claims: 2, dispatches: 2 }),
+            slot("D1 start 1", Kind::Start { of: FIRST, permit: true }).lossy(),
+            slot("D1 start 2", Kind::Start { of: second, permit: true }).lossy(),
+            slot("W1 bind", Kind::Bind { of: FIRST, run: OWN }).split(),
+            slot("W2 bind", Kind::Bind { of: second, run: OWN }),
+            slot("S bind 1", Kind::Bind { of: FIRST, run: Run::Stray }).split(),
+            slot("S bind 2", Kind::Bind { of: second, run: Run::Stray }).split(),
+        ],
+        ticks: 0,
+        reaches: &[
+            ("W1 bind", "written"),
+            ("W1 bind", "run_binding_conflict"),
+            ("S bind 1", "written"),
+            ("S bind 2", "run_binding_conflict"),
         ],
     }
 }
