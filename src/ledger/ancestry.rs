@@ -92,7 +92,8 @@ impl<'a> Ancestry<'a> {
             if !agrees {
                 return Err(broken("a checkpoint does not stand for the ledger before it"));
             }
-            let inputs = CheckpointInputs { prior_git_sha: &checkpoint.prior_git_sha, actor: &commit.actor, at: commit.at };
+            let inputs =
+                CheckpointInputs { prior_git_sha: &checkpoint.prior_git_sha, actor: &commit.actor, at: commit.at };
             let rebuilt = base.checkpoint(&inputs, self.scanner)?;
             if rebuilt.state_sha256 != checkpoint.state_sha256 {
                 return Err(broken("a checkpoint's state is not the one that the ledger before it gives"));
@@ -162,7 +163,8 @@ impl<'a> Ancestry<'a> {
         let before = LedgerText::new(snapshot(self.store, parent)?.ledger)?;
         let Ok(good) = replay(&before, self.scanner) else { return Ok(None) };
         let good: Vec<Opaque> = good.active().cloned().collect();
-        let Ok(ordered) = text.commits(self.scanner).and_then(|commits| Ok(crate::engine::chain::order(commits)?)) else {
+        let Ok(ordered) = text.commits(self.scanner).and_then(|commits| Ok(crate::engine::chain::order(commits)?))
+        else {
             return Ok(None);
         };
         let damaged: Vec<Opaque> = ordered.iter().map(|commit| commit.source.clone()).collect();

@@ -277,7 +277,8 @@ impl CompactionPlan {
         if slot(0)?.integer() != Some(3) || slot(1)?.plain() != Some("compaction_plan") {
             return Err(Fault::new(CODE, "the text is not a compaction plan of version 3"));
         }
-        let name = |index: usize| slot(index)?.string().ok_or_else(|| Fault::new(CODE, "a name of the plan is not one"));
+        let name =
+            |index: usize| slot(index)?.string().ok_or_else(|| Fault::new(CODE, "a name of the plan is not one"));
         Ok(Self {
             repository: name(2)?,
             branch: name(3)?,

@@ -19,7 +19,7 @@ pub mod retry;
 pub mod store;
 pub mod tree;
 
-pub use compact::{Compaction, CompactionPlan, Compacted};
+pub use compact::{Compacted, Compaction, CompactionPlan};
 pub use current::Current;
 pub use error::{Class, LedgerError};
 pub use git::{Ambiguity, Bounds, Environment, Git, GitTransport, PushOutcome, Transport};

@@ -192,9 +192,7 @@ impl<'a> Publisher<'a> {
                         let (store, repository) = (&self.store, &self.setup.repository);
                         Arc::unwrap_or_clone(last).extend(snapshot, store, repository, &mut self.scanner)?
                     }
-                    None => {
-                        Current::replay(snapshot, &self.store, &self.setup.repository, &mut self.scanner)?
-                    }
+                    None => Current::replay(snapshot, &self.store, &self.setup.repository, &mut self.scanner)?,
                 };
                 let current = Arc::new(current);
                 self.last = Some(Arc::clone(&current));
