@@ -207,7 +207,7 @@ impl Projection {
         } else {
             commit.operations.len() == 1 && (self.installed.is_none() || administrator)
         };
-        let quiescent = self.installed.is_none() || self.is_quiescent();
+        let quiescent = self.installed.is_none() || self.is_quiescent() || mutated!(PolicyWhileActive);
         let fresh = commit.policy_epoch == operation.epoch && !self.seen_epochs.contains(&operation.epoch);
         ensure!(
             policies == 1 && placed && fresh && quiescent,

@@ -3,8 +3,8 @@
 use wq_action::engine::mutation::Mutation::{self, *};
 
 use crate::audit::{
-    ADMISSION, AUTHORITY, BUDGET, CANCELLATION, CAPACITY, CHARGE, DEBT, EVIDENCE, LAUNCH, LIFECYCLE, PAUSE, PLAN,
-    PREDECESSOR, PRIORITY, PROJECTION, REQUEST, RETRY, SETTLEMENT, WINNER,
+    ADMISSION, AUTHORITY, BUDGET, CANCELLATION, CAPACITY, CHARGE, COMPACTION, DEBT, DEPLOYMENT, EVIDENCE, LAUNCH,
+    LIFECYCLE, PAUSE, PLAN, POLICY, PREDECESSOR, PRIORITY, PROJECTION, REQUEST, RETRY, SETTLEMENT, WINNER,
 };
 
 /// One deliberate fault.
@@ -104,4 +104,59 @@ pub(crate) const ROWS: &[Row] = &[
     row(RecoverAnyMeaning, "ledger/judge", "answers a reused id with another's commit", "grant race", REQUEST),
     row(IgnoreReserve, "engine/budget", "admits and grants into the recovery reserve", "budget", BUDGET),
     row(FreeReservation, "engine/index", "reserves nothing for a dispatch", "budget", BUDGET),
+    row(MixProfiles, PACK, "batches Work of two routes", "profiles", PLAN),
+    row(OverfillBatch, PACK, "puts more Claims into a dispatch than its profile allows", "profiles", CAPACITY),
+    row(UseStaleObservation, "engine/schedule/eligibility", "grants on an observation that is too old", "gates", PLAN),
+    row(
+        UseOldGeneration,
+        "engine/schedule/eligibility",
+        "grants on another credential generation's observation",
+        "gates",
+        PLAN,
+    ),
+    row(PolicyWhileActive, "engine/replay", "changes the Policy under open Work", "policy", POLICY),
+    row(
+        DeployUnseen,
+        "engine/apply/deployment",
+        "deploys over a revision that nobody expected",
+        "deployment",
+        DEPLOYMENT,
+    ),
+    row(DeployOtherAuthority, "engine/apply/deployment", "deploys a wider authority", "deployment", DEPLOYMENT),
+    row(DeployOverRevision, "engine/apply/deployment", "rewrites a revision", "deployment", DEPLOYMENT),
+    row(RunPausedRevision, "engine/registry", "grants on a paused revision", "deployment", DEPLOYMENT),
+    row(
+        RunOtherContract,
+        "engine/registry",
+        "grants under another contract than at admission",
+        "deployment",
+        DEPLOYMENT,
+    ),
+    row(IgnorePin, "engine/registry", "runs pinned Work on the current revision", "deployment", PROJECTION),
+    row(KeepOpenEnds, SETTLE, "ends kept-open Work at its first delivery", "rounds", PROJECTION),
+    row(KeepOpenKeepsAttempts, SETTLE, "carries attempts into the next round", "rounds", PROJECTION),
+    row(
+        CompactionForgetsRequests,
+        "engine/checkpoint/restore",
+        "forgets the requests that it replaces",
+        "compaction",
+        REQUEST,
+    ),
+    row(CompactionResumesGrants, "engine/checkpoint/restore", "ends a pause", "compaction", COMPACTION),
+    row(CompactionResetsDebt, "engine/checkpoint/restore", "forgets all debt", "compaction", COMPACTION),
+    row(
+        CompactionForgetsRuns,
+        "engine/checkpoint/restore/dispatches",
+        "forgets which runs are bound",
+        "compacted bindings",
+        COMPACTION,
+    ),
+    row(CompactionRefundsAttempts, "engine/checkpoint/restore/works", "gives attempts back", "compaction", COMPACTION),
+    row(
+        CompactionFreesReservations,
+        "engine/checkpoint/restore/dispatches",
+        "frees every reservation",
+        "compaction",
+        COMPACTION,
+    ),
 ];

@@ -9,6 +9,7 @@
 
 mod audit;
 mod faults;
+mod kinds;
 #[path = "../it/engine/naive.rs"]
 #[allow(dead_code, reason = "shared with the integration tests")]
 mod naive;

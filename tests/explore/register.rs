@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::Value;
+use wq_action::engine::checkpoint::CheckpointInputs;
 use wq_action::engine::{Decision, Generated, Projection, replay};
 use wq_action::ledger::judge::{committed, judge};
 use wq_action::protocol::actor::Actor;
@@ -12,11 +13,13 @@ use wq_action::protocol::identity::sha256_hex;
 use wq_action::protocol::json::Scanner;
 use wq_action::protocol::ledger_text::LedgerText;
 use wq_action::protocol::request::RequestKind;
-use wq_action::protocol::{At, Opaque};
+use wq_action::protocol::{At, Opaque, Revision};
 
-use crate::audit::{AUTHORITY, BUDGET, CHARGE, DEBT, Model, PLAN, READABLE, REPLAY, REQUEST, Verdict, Violation, rule};
+use crate::audit::{
+    AUTHORITY, BUDGET, CHARGE, COMPACTION, DEBT, Model, PLAN, READABLE, REPLAY, REQUEST, Verdict, Violation, rule,
+};
 use crate::naive::{Ask, Naive};
-use crate::support::built::{Node, PRODUCER, frozen};
+use crate::support::built::{ADMINISTRATOR, Node, PRODUCER, frozen};
 use crate::support::ledger::{HOST, typed};
 
 /// One version of the register. Two versions with equal keys differ in nothing but the names of commits and the order
@@ -27,6 +30,12 @@ pub(crate) struct Register {
     /// The serialised projection.
     serialised: String,
     pub(crate) model: Model,
+    /// Every commit ever, in words that do not depend on the names of commits; replaced ones too.
+    history: Vec<Arc<str>>,
+    /// A digest of the projection in such words, without what a compaction changes.
+    essence: u128,
+    /// The same ledger, never compacted; none for one that is not.
+    plain: Option<Arc<Register>>,
     pub(crate) key: u128,
 }
 
@@ -43,6 +52,17 @@ pub(crate) enum Answer {
     Refused(&'static str),
 }
 
+impl Answer {
+    fn words(&self) -> &'static str {
+        match self {
+            Self::Lands(_) => "a commit",
+            Self::Committed => "committed",
+            Self::Nothing(reason) => reason,
+            Self::Refused(code) => code,
+        }
+    }
+}
+
 impl Register {
     /// The version that a producer's first submission makes.
     pub(crate) fn open(policy: &Value, nodes: &[Node]) -> Result<Self, Violation> {
@@ -56,8 +76,62 @@ impl Register {
         }
     }
 
+    /// Asks this version and, if it is compacted, the one that is not: both must give the same answer.
+    pub(crate) fn ask(&self, make: &dyn Fn(&Self) -> FrozenRequest, at: i64) -> Result<Answer, Violation> {
+        let answer = self.decide(&make(self), at)?;
+        let Some(plain) = &self.plain else { return Ok(answer) };
+        let expected = plain.decide(&make(plain), at)?;
+        let (got, wanted) = (answer.words(), expected.words());
+        rule!(got == wanted, COMPACTION, "a compacted ledger answers {got}, one that is not {wanted}");
+        if let (Answer::Lands(next), Answer::Lands(plain)) = (&answer, &expected) {
+            let same = next.essence == plain.essence;
+            rule!(same, COMPACTION, "a commit makes another state of a compacted ledger");
+            return Ok(Answer::Lands(Arc::new(next.beside(Arc::clone(plain)))));
+        }
+        Ok(answer)
+    }
+
+    /// The version in which a checkpoint stands for the whole chain.
+    pub(crate) fn compact(self: &Arc<Self>, at: i64) -> Result<Answer, Violation> {
+        let bytes: String = self.lines.concat();
+        let prior = Revision::new(&sha256_hex(&[&bytes])[..40]).unwrap();
+        let actor: Actor = typed(ADMINISTRATOR);
+        let inputs = CheckpointInputs { prior_git_sha: &prior, actor: &actor, at: At::new(at).unwrap() };
+        let built = match self.projection.checkpoint(&inputs, &mut Scanner::new(HOST)) {
+            Ok(built) => built,
+            Err(fault) => {
+                rule!(false, COMPACTION, "a valid ledger cannot be compacted: {fault}");
+                return Ok(Answer::Refused(fault.code().as_str()));
+            }
+        };
+        let tip = built.projection.tip().unwrap().to_string();
+        let mut model = self.model.clone();
+        model.requests.insert(built.request.id.as_str().to_owned(), tip);
+        let lines = vec![Arc::from(built.commit.as_str())];
+        let mut history: Vec<Arc<str>> =
+            self.history.iter().map(|line| Arc::from(format!("replaced {line}"))).collect();
+        history.push(Arc::from(format!("checkpoint at {at}")));
+        let next = Self::finish(built.projection, lines, model, history)?;
+        rule!(next.essence == self.essence, COMPACTION, "compaction changes the projection");
+        let plain = self.plain.clone().unwrap_or_else(|| Arc::clone(self));
+        Ok(Answer::Lands(Arc::new(next.beside(plain))))
+    }
+
+    /// The same version with the one that was never compacted beside it.
+    fn beside(&self, plain: Arc<Self>) -> Self {
+        Self {
+            projection: self.projection.clone(),
+            lines: self.lines.clone(),
+            serialised: self.serialised.clone(),
+            model: self.model.clone(),
+            history: self.history.clone(),
+            plain: Some(plain),
+            ..*self
+        }
+    }
+
     /// Decides a request as the publisher does: look for it, decide it, judge the decision. Then check what comes out.
-    pub(crate) fn ask(&self, request: &FrozenRequest, at: i64) -> Result<Answer, Violation> {
+    fn decide(&self, request: &FrozenRequest, at: i64) -> Result<Answer, Violation> {
         let known = self.model.requests.get(request.id.as_str());
         match committed(&self.projection, request) {
             Err(error) => return Ok(Answer::Refused(error.code().as_str())),
@@ -99,20 +173,40 @@ impl Register {
         let mut model = base.map(|base| base.model.clone()).unwrap_or_default();
         let parsed: Value = serde_json::from_str(commit.source.as_str()).unwrap();
         model.step(&parsed)?;
-        let serialised = next.serialise();
-        let document: Value = serde_json::from_str(&serialised).unwrap();
-        model.agrees(&document)?;
+        let mut history = base.map(|base| base.history.clone()).unwrap_or_default();
+        history.push(Arc::from(anonymous(&parsed, &model)));
         let mut lines = base.map(|base| base.lines.clone()).unwrap_or_default();
         lines.push(Arc::from(commit.source.as_str()));
-        if let Some(base) = base {
-            let claims = commit_has(&parsed, "Claim");
+        let quiet = !["Claim", "Policy"].iter().any(|kind| commit_has(&parsed, kind));
+        let admission = ["Claim", "Work"].iter().any(|kind| commit_has(&parsed, kind));
+        let next = Self::finish(next, lines, model, history)?;
+        let document: Value = serde_json::from_str(&next.serialised).unwrap();
+        if let Some(base) = base.filter(|_| quiet) {
             let before: Value = serde_json::from_str(&base.serialised).unwrap();
-            rule!(claims || before["clocks"] == document["clocks"], DEBT, "a commit without a Claim changes a clock");
+            rule!(before["clocks"] == document["clocks"], DEBT, "a commit without a Claim changes a clock");
         }
-        check_budget(&lines, &parsed, &document, &next)?;
+        check_room(admission, &document, &next.lines)?;
+        Ok(next)
+    }
+
+    /// A version of these parts, if they fit each other.
+    fn finish(
+        projection: Projection,
+        lines: Vec<Arc<str>>,
+        model: Model,
+        history: Vec<Arc<str>>,
+    ) -> Result<Self, Violation> {
+        let serialised = projection.serialise();
+        let document: Value = serde_json::from_str(&serialised).unwrap();
+        model.agrees(&document)?;
+        check_budget(&lines, &document, &projection)?;
         check_replay(&lines, &serialised)?;
-        let key = canonical(&document, &lines);
-        let next = Self { projection: next, lines, serialised, model, key };
+        for (request, commit) in &model.requests {
+            let found = projection.request(request).is_some_and(|accepted| accepted.commit_id.as_str() == commit);
+            rule!(found, REQUEST, "a committed request is forgotten");
+        }
+        let (essence, key) = canonical(&document, &history, &model);
+        let next = Self { projection, lines, serialised, model, history, essence, plain: None, key };
         next.check_authority()?;
         Ok(next)
     }
@@ -186,18 +280,31 @@ fn commit_has(commit: &Value, kind: &str) -> bool {
 }
 
 /// The byte budget, from the lines and from the second planner's reserve.
-fn check_budget(lines: &[Arc<str>], commit: &Value, document: &Value, next: &Projection) -> Verdict {
-    let total: u64 = lines.iter().map(|line| line.len() as u64 + 1).sum();
+fn check_budget(lines: &[Arc<str>], document: &Value, next: &Projection) -> Verdict {
+    let total = bytes(lines);
     rule!(document["ledger_bytes"] == total, BUDGET, "the ledger's bytes are miscounted");
     let reserve = Naive::new(document).headroom();
     rule!(next.headroom() == reserve, BUDGET, "the reserve is {} where {reserve} is needed", next.headroom());
-    let limit = |name: &str| document["policy"]["limits"][name].as_u64().unwrap();
-    let (ordinary, recovery) = (limit("ledger_bytes"), limit("recovery_bytes"));
+    let (ordinary, recovery) = limits(document);
     rule!(total + reserve <= ordinary + recovery, BUDGET, "what is open could no longer be settled");
-    let admission = commit_has(commit, "Work") || commit_has(commit, "Claim");
-    let room = !admission || (total <= ordinary && reserve <= recovery);
-    rule!(room, BUDGET, "Work is admitted or granted without the reserve to settle it");
     Ok(())
+}
+
+/// What is admitted or granted leaves the recovery reserve alone.
+fn check_room(admission: bool, document: &Value, lines: &[Arc<str>]) -> Verdict {
+    let (ordinary, recovery) = limits(document);
+    let room = bytes(lines) <= ordinary && Naive::new(document).headroom() <= recovery;
+    rule!(!admission || room, BUDGET, "Work is admitted or granted without the reserve to settle it");
+    Ok(())
+}
+
+fn bytes(lines: &[Arc<str>]) -> u64 {
+    lines.iter().map(|line| line.len() as u64 + 1).sum()
+}
+
+fn limits(document: &Value) -> (u64, u64) {
+    let limit = |name: &str| document["policy"]["limits"][name].as_u64().unwrap();
+    (limit("ledger_bytes"), limit("recovery_bytes"))
 }
 
 /// Cold replay of the bytes gives the same projection.
@@ -220,32 +327,46 @@ fn check_replay(lines: &[Arc<str>], serialised: &str) -> Verdict {
     }
 }
 
-/// A digest of a version under which names of commits and the order of independent commits do not count: every commit
-/// id becomes its request's id, and commits stand in the order of their requests.
-fn canonical(document: &Value, lines: &[Arc<str>]) -> u128 {
-    let commits: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let names: HashMap<&str, &str> = commits
-        .iter()
-        .map(|commit| (commit["id"].as_str().unwrap(), commit["request"]["id"].as_str().unwrap()))
-        .collect();
+/// Digests of a version under which names of commits and the order of independent commits do not count: every commit
+/// id becomes its request's id, and commits stand in the order of their requests. The first leaves out what a
+/// compaction changes, which is nothing that a decision looks at; the second names the whole version.
+fn canonical(document: &Value, history: &[Arc<str>], model: &Model) -> (u128, u128) {
+    let names = names(model);
     let mut state = document.clone();
     for member in ["requests", "tip", "policy"] {
         state.as_object_mut().unwrap().remove(member);
     }
-    let mut parts: Vec<String> = commits
-        .iter()
-        .map(|commit| {
-            let mut commit = commit.clone();
-            for member in ["id", "previous"] {
-                commit.as_object_mut().unwrap().remove(member);
-            }
-            commit["request"].as_object_mut().unwrap().remove("fingerprint");
-            renamed(&commit.to_string(), &names)
-        })
-        .collect();
+    let mut parts: Vec<String> = history.iter().map(|line| line.to_string()).collect();
     parts.sort_unstable();
+    let replaced = history.iter().any(|line| line.starts_with("replaced"));
+    if replaced {
+        // A checkpoint's length depends on the names that it compresses.
+        state.as_object_mut().unwrap().remove("ledger_bytes");
+    }
     parts.push(renamed(&state.to_string(), &names));
-    digest(&parts)
+    let key = digest(&parts);
+    state.as_object_mut().unwrap().remove("ledger_bytes");
+    state["stats"].as_object_mut().unwrap().remove("transactions");
+    for work in state["works"].as_object_mut().unwrap().values_mut() {
+        // Ordinals count the checkpoint; the second planner judges the order that they make.
+        work.as_object_mut().unwrap().remove("position");
+    }
+    (digest(&[renamed(&state.to_string(), &names)]), key)
+}
+
+/// A commit without its id, its predecessor and its fingerprint, naming others by their requests.
+fn anonymous(commit: &Value, model: &Model) -> String {
+    let mut commit = commit.clone();
+    for member in ["id", "previous"] {
+        commit.as_object_mut().unwrap().remove(member);
+    }
+    commit["request"].as_object_mut().unwrap().remove("fingerprint");
+    renamed(&commit.to_string(), &names(model))
+}
+
+/// Request ids by commit id.
+fn names(model: &Model) -> HashMap<&str, &str> {
+    model.requests.iter().map(|(request, commit)| (commit.as_str(), request.as_str())).collect()
 }
 
 /// 128 bits of the SHA-256 of some texts.

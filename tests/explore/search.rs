@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::audit::{LAUNCH, Violation, rule};
+use crate::kinds::{Kind, Local, Natives, Slot, TICK};
 use crate::register::{Answer, Register, digest};
-use crate::slots::{Kind, Local, Natives, Seen, Slot, TICK, granted, resolved, symbolic};
+use crate::slots::{Seen, granted, resolved, symbolic};
 use crate::support::built::Node;
 
 /// A scope: a queue, the actors, and how much time may pass.
@@ -414,8 +415,13 @@ impl Search<'_> {
         if let Some(answer) = self.answers.get(&key) {
             return Ok(answer.clone());
         }
-        let frozen = resolved(&self.scope.slots, index, request, &world.register);
-        let answer = match world.register.ask(&frozen, world.at())? {
+        let slots = &self.scope.slots;
+        let answer = if matches!(slots[index].kind, Kind::Compact) {
+            world.register.compact(world.at())?
+        } else {
+            world.register.ask(&|register| resolved(slots, index, request, register), world.at())?
+        };
+        let answer = match answer {
             Answer::Lands(next) => {
                 let next = self.registers.entry(next.key).or_insert(next);
                 Answer::Lands(Arc::clone(next))

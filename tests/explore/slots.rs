@@ -1,6 +1,4 @@
-//! What the actors of a search may ask, and when they have reason to.
-
-use std::collections::BTreeMap;
+//! The requests that actors make, and when they have reason to.
 
 use serde_json::{Value, json};
 use wq_action::protocol::commit::FrozenRequest;
@@ -8,169 +6,10 @@ use wq_action::protocol::identity::sha256_hex;
 use wq_action::protocol::request::RequestKind;
 
 use crate::audit::State;
+use crate::kinds::{Change, Kind, Local, Native, Natives, Of, Proof, Run, Slot, TICK};
 use crate::register::Register;
-use crate::support::built::{ADMINISTRATOR, Grant, Node, PRODUCER, RECONCILER, frozen, grant_parameters};
+use crate::support::built::{ADMINISTRATOR, Grant, Node, PRODUCER, RECONCILER, frozen, grant_parameters, seen};
 use crate::support::ledger::work_id;
-
-/// Backoff of the usual Policy, and the length of a tick.
-pub(crate) const TICK: i64 = 30_000;
-
-/// A Claim by the slot that grants it and its number in that grant, from 1.
-pub(crate) type Of = (usize, usize);
-
-/// Which run speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Run {
-    /// The one that the dispatch was posted for.
-    Own,
-    /// Some other run of the same workflow.
-    Stray,
-}
-
-/// What is offered to free a reservation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Proof {
-    /// The dispatch was read as reserved.
-    Prelaunch,
-    /// No run was found.
-    Nonlaunch,
-    /// Its run has ended.
-    Terminal,
-    /// Another run has ended.
-    TerminalOfStray,
-    /// Its run has ended, by a clock that is ahead.
-    TerminalAhead,
-    /// Its run was looked at.
-    Reconciliation,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Kind {
-    Grant {
-        claims: u32,
-        dispatches: u32,
-    },
-    /// The start marker; with a permit it is the granting dispatcher's next step, without one an operator's.
-    Start {
-        of: Of,
-        permit: bool,
-    },
-    Uncertain {
-        of: Of,
-        start: usize,
-    },
-    Reject {
-        of: Of,
-    },
-    Bind {
-        of: Of,
-        run: Run,
-    },
-    Finish {
-        of: Of,
-        run: Run,
-        outcome: &'static str,
-    },
-    /// A child that the worker of a Claim submits.
-    Child {
-        of: Of,
-        priority: i64,
-    },
-    /// A Result for the Work of one Claim in the name of another (usually the same).
-    Result {
-        of: Of,
-        by: Of,
-    },
-    Failure {
-        of: Of,
-        attempts: i64,
-    },
-    Release {
-        of: Of,
-        proof: Proof,
-        cancel: bool,
-    },
-    CancelClaim {
-        of: Of,
-        backoff: i64,
-    },
-    CancelWork {
-        node: &'static str,
-        fence: Option<Of>,
-    },
-    Priority {
-        node: &'static str,
-        expected: i64,
-        priority: i64,
-    },
-    PauseGrants(bool),
-    PauseAdmission(bool),
-    Submit {
-        node: &'static str,
-    },
-    /// The request id of another slot with another meaning.
-    Reuse {
-        slot: usize,
-    },
-}
-
-/// One thing that one actor may ask once, under one request id.
-#[derive(Clone, Debug)]
-pub(crate) struct Slot {
-    pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
-    /// Reading and writing are separate steps, and the actor may crash between them.
-    pub(crate) split: bool,
-    /// The acknowledgement may be lost, whether the write landed or not.
-    pub(crate) lossy: bool,
-}
-
-pub(crate) fn slot(name: &'static str, kind: Kind) -> Slot {
-    Slot { name, kind, split: false, lossy: false }
-}
-
-impl Slot {
-    pub(crate) fn split(mut self) -> Self {
-        self.split = true;
-        self
-    }
-
-    pub(crate) fn lossy(mut self) -> Self {
-        self.lossy = true;
-        self
-    }
-}
-
-/// What GitHub knows of one dispatch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Native {
-    pub(crate) posts: u8,
-    pub(crate) running: bool,
-    pub(crate) ended: bool,
-}
-
-pub(crate) type Natives = BTreeMap<String, Native>;
-
-/// Where an actor stands with its slot.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Local {
-    Idle,
-    /// Holds a fixed request; `fresh` if the version that it read is still the register's.
-    Held {
-        request: String,
-        fresh: bool,
-    },
-    /// Does not know whether its write landed.
-    Doubt {
-        request: String,
-    },
-    /// Acknowledged by this very call: may launch what it grants or marks.
-    Permit,
-    /// Posted, with what the actor learned: `true` a run, `false` a refusal, none nothing.
-    Posted(Option<bool>),
-    /// Ended, with nothing more to do.
-    Over,
-}
 
 /// The request id of a slot.
 pub(crate) fn request_id(slots: &[Slot], index: usize) -> String {
@@ -290,7 +129,7 @@ impl Seen<'_> {
                 };
                 Some((kind, actor, parameters))
             }
-            _ => self.request_of_claim(index),
+            _ => self.request_of_claim(index).or_else(|| self.request_of_administrator(index)),
         }
     }
 
@@ -305,8 +144,9 @@ impl Seen<'_> {
                 let (id, actor) = self.speaker(&grant, *run)?;
                 let mut binding = grant.binding();
                 binding["run_id"] = id.clone().into();
+                binding["ref"] = self.register.model.dispatches[&grant.dispatch].profile["ref"].clone();
                 let evidence =
-                    grant.evidence("reconciliation", "trusted_activation", self.at, &json!({ "run_id": id }));
+                    self.evidence(&grant, "reconciliation", "trusted_activation", self.at, &json!({ "run_id": id }));
                 let bound = json!({"kind": "Dispatch", "dispatch_id": grant.dispatch, "state": "bound",
                     "run": binding, "evidence": evidence});
                 operate(RequestKind::Dispatch, actor, vec![bound])
@@ -314,8 +154,13 @@ impl Seen<'_> {
             Kind::Finish { of, run, outcome } => {
                 let grant = self.grant(*of)?;
                 let (_, actor) = self.speaker(&grant, *run)?;
-                let parameters =
+                let (outcome, kept) =
+                    outcome.strip_prefix("kept ").map_or((*outcome, false), |outcome| (outcome, true));
+                let mut parameters =
                     json!({"dispatch_id": grant.dispatch, "claim_handle": grant.handle, "outcome": outcome});
+                if kept {
+                    parameters["keep_open"] = true.into();
+                }
                 Some((RequestKind::Finish, actor, parameters))
             }
             Kind::Child { of, priority } => {
@@ -327,7 +172,8 @@ impl Seen<'_> {
             Kind::Result { of, by } => {
                 let (grant, by) = (self.grant(*of)?, self.grant(*by)?);
                 let completion = self.register.model.works[&grant.work].completion.clone()?;
-                let evidence = by.evidence("delivery", "verified_receipts", self.at, &json!({"receipt": "receipt"}));
+                let evidence =
+                    self.evidence(&by, "delivery", "verified_receipts", self.at, &json!({"receipt": "receipt"}));
                 let result = json!({"kind": "Result", "work_id": grant.work, "claim_id": by.claim,
                     "completion_id": completion, "descriptor": {"done": grant.node}, "evidence": evidence});
                 reconcile(RequestKind::Result, vec![result])
@@ -359,6 +205,64 @@ impl Seen<'_> {
             }
             _ => None,
         }
+    }
+
+    /// As [`Seen::request`], for changes of the queue as a whole.
+    fn request_of_administrator(&self, index: usize) -> Option<Words> {
+        let administer =
+            |kind, operation: Value| Some((kind, ADMINISTRATOR.to_owned(), json!({"operations": [operation]})));
+        match &self.slots[index].kind {
+            Kind::Compact => Some((RequestKind::Checkpoint, String::new(), Value::Null)),
+            Kind::Deploy { expected, revision, change } => {
+                administer(RequestKind::Deployment, self.deployment(*expected, *revision, *change))
+            }
+            Kind::Policy { logical } => {
+                let mut policy = (*self.register.model.policy).clone();
+                policy["pools"]["default"]["logical_limit"] = (*logical).into();
+                let operation = json!({"kind": "Policy", "epoch": format!("epoch-{logical}"), "policy": policy});
+                administer(RequestKind::Policy, operation)
+            }
+            Kind::Observe { id, closed } => {
+                let mut more = json!({"credential_generation": self.register.projection.generation().as_str()});
+                if !*closed {
+                    more["state"] = "waiting".into();
+                    more["resource_state"] = "open".into();
+                    more["state_reason"] = "reopened".into();
+                }
+                administer(RequestKind::Observe, seen(id, 7, "completed", self.at, &more))
+            }
+            Kind::Generation(value) => {
+                let control = json!({"kind": "Control", "control": "credential_generation", "value": value,
+                    "reason": "test"});
+                administer(RequestKind::Control, control)
+            }
+            _ => None,
+        }
+    }
+
+    fn deployment(&self, expected: (char, char), revision: (char, char), change: Change) -> Value {
+        let named = |digits: (char, char)| (digits.0.to_string().repeat(40), digits.1.to_string().repeat(64));
+        let (expected, revision) = (named(expected), named(revision));
+        let mut profile = self.register.model.policy["pools"]["default"]["profiles"]["default"].clone();
+        profile["ref"] = revision.0.into();
+        profile["logical_contract"] = revision.1.into();
+        if change == Change::Widen {
+            profile["max_claims"] = 16.into();
+        }
+        let mut deployment = json!({"kind": "Deployment", "pool": "default", "worker_profile": "default",
+            "expected_ref": expected.0, "expected_contract": expected.1, "profile": profile,
+            "available": change != Change::Pause, "reason": "test"});
+        if change == Change::Pause {
+            deployment["activate"] = false.into();
+        }
+        deployment
+    }
+
+    /// Evidence about the revision that the dispatch runs.
+    fn evidence(&self, grant: &Grant, kind: &str, source: &str, at: i64, more: &Value) -> Value {
+        let mut evidence = grant.evidence(kind, source, at, more);
+        evidence["ref"] = self.register.model.dispatches[&grant.dispatch].profile["ref"].clone();
+        evidence
     }
 
     /// Cancellations of every open member of a dispatch.
@@ -400,20 +304,20 @@ impl Seen<'_> {
         let phase = &self.register.model.dispatches[&grant.dispatch].phase;
         match proof {
             Proof::Prelaunch => {
-                (phase == "reserved").then(|| grant.evidence("prelaunch", "trusted_publisher", self.at, &none))
+                (phase == "reserved").then(|| self.evidence(grant, "prelaunch", "trusted_publisher", self.at, &none))
             }
             Proof::Nonlaunch => (!native.running && phase != "reserved")
-                .then(|| grant.evidence("nonlaunch", "github_api", self.at, &json!({"receipt": "absent"}))),
-            Proof::Terminal => native.ended.then(|| grant.evidence("terminal_run", "github_api", self.at, &none)),
+                .then(|| self.evidence(grant, "nonlaunch", "github_api", self.at, &json!({"receipt": "absent"}))),
+            Proof::Terminal => native.ended.then(|| self.evidence(grant, "terminal_run", "github_api", self.at, &none)),
             Proof::TerminalOfStray => {
                 let run = json!({"run_id": stray(grant)});
-                Some(grant.evidence("terminal_run", "github_api", self.at, &run))
+                Some(self.evidence(grant, "terminal_run", "github_api", self.at, &run))
             }
             Proof::TerminalAhead => {
-                native.running.then(|| grant.evidence("terminal_run", "github_api", self.at + 10 * TICK, &none))
+                native.running.then(|| self.evidence(grant, "terminal_run", "github_api", self.at + 10 * TICK, &none))
             }
             Proof::Reconciliation => {
-                native.running.then(|| grant.evidence("reconciliation", "github_api", self.at, &none))
+                native.running.then(|| self.evidence(grant, "reconciliation", "github_api", self.at, &none))
             }
         }
     }

@@ -67,7 +67,7 @@ impl Projection {
         let size = result.descriptor.0.len() as u64;
         ensure!(size <= installed.policy.limits.result_bytes, ResourceLimit, "the descriptor exceeds its limit");
         let commit_id = context.commit_id.clone();
-        if open.keep_open {
+        if open.keep_open && !mutated!(KeepOpenEnds) {
             self.reopen(&open, result, commit_id);
         } else {
             self.deliver(open.work, Delivery::Verified { operation: result, commit_id });
@@ -84,7 +84,7 @@ impl Projection {
         }
         self.change_work(open.work, |state| {
             state.ownership = Ownership::Available;
-            state.attempts = 0;
+            state.attempts = if mutated!(KeepOpenKeepsAttempts) { state.attempts } else { 0 };
             state.retry_not_before = At::default();
         });
     }

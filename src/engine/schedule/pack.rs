@@ -192,12 +192,12 @@ impl Packer<'_, '_> {
 
     fn takes(&self, group: &PlannedGroup, work: &WorkState, profile: &Arc<WorkerProfile>) -> bool {
         let first = self.planner.work(group.first);
-        group.worker_profile == work.work.worker_profile
+        (group.worker_profile == work.work.worker_profile || mutated!(MixProfiles))
             && profile.trust_domain.as_str() == work.work.batch_trust_domain.as_str()
-            && (Arc::ptr_eq(&group.profile, profile) || group.profile == *profile)
+            && (Arc::ptr_eq(&group.profile, profile) || group.profile == *profile || mutated!(MixProfiles))
             && first.work.batch_trust_domain == work.work.batch_trust_domain
             && (profile.share_keys || mutated!(MixAccounts) || first.work.fairness_key == work.work.fairness_key)
-            && (group.claims.len() as i64) < profile.max_claims.get()
+            && ((group.claims.len() as i64) < profile.max_claims.get() || mutated!(OverfillBatch))
     }
 
     fn open(

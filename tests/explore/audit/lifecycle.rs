@@ -13,7 +13,7 @@ impl Model {
     pub(super) fn settle(&mut self, operation: &Value, step: &Step<'_>) -> Verdict {
         let claim = self.claims.get(text(operation, "claim_id")).ok_or_else(|| missing(SETTLEMENT, "Claim"))?;
         let work = self.works.get(text(operation, "work_id")).ok_or_else(|| missing(SETTLEMENT, "Work"))?;
-        if let Some(before) = &work.settled {
+        if let Some(before) = claim.settled.as_ref().or(work.settled.as_ref()) {
             rule!(**before == *operation, SETTLEMENT, "a delivery is settled a second time");
             return Ok(());
         }
@@ -32,9 +32,18 @@ impl Model {
                 || step.at - work.completed_at >= count(bounds, "deadline_ms");
             rule!(spent, SETTLEMENT, "a delivery fails with attempts and time left");
         }
-        if let Some(work) = self.works.get_mut(text(operation, "work_id")) {
+        let (claim, settled) = (text(operation, "claim_id"), Arc::new(operation.clone()));
+        let Some(work) = self.works.get_mut(text(operation, "work_id")) else { return Ok(()) };
+        if result && work.keep {
+            work.state = State::Available;
+            (work.barrier, work.attempts, work.retry, work.keep) = ("none", 0, 0, false);
+            (work.owner, work.completion) = (None, None);
+            if let Some(claim) = self.claims.get_mut(claim) {
+                claim.settled = Some(settled);
+            }
+        } else {
             work.barrier = if result { "verified" } else { "failed" };
-            work.settled = Some(Arc::new(operation.clone()));
+            work.settled = Some(settled);
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! Everything is recomputed by scanning; there is no index and no clock. A fault that the engine's writer and reader
 //! share shows here, or in the second planner, or nowhere.
 
+mod deployment;
 mod lifecycle;
 pub(crate) mod rules;
 
@@ -11,9 +12,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub(crate) use rules::{
-    ADMISSION, AUTHORITY, BUDGET, CANCELLATION, CAPACITY, CHARGE, DEBT, EVIDENCE, LAUNCH, LIFECYCLE, PAUSE, PLAN,
-    PREDECESSOR, PRIORITY, PROJECTION, READABLE, REPLAY, REQUEST, RETRY, RULES, SETTLEMENT, Verdict, Violation, WINNER,
-    focused, rule,
+    ADMISSION, AUTHORITY, BUDGET, CANCELLATION, CAPACITY, CHARGE, COMPACTION, DEBT, DEPLOYMENT, EVIDENCE, LAUNCH,
+    LIFECYCLE, PAUSE, PLAN, POLICY, PREDECESSOR, PRIORITY, PROJECTION, READABLE, REPLAY, REQUEST, RETRY, RULES,
+    SETTLEMENT, Verdict, Violation, WINNER, focused, rule,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,10 @@ pub(crate) struct Work {
     completed_at: i64,
     settled: Option<Arc<Value>>,
     cancelled: Option<Arc<Value>>,
+    /// Completed for this round alone.
+    keep: bool,
+    /// Contract of the route at admission.
+    contract: Value,
 }
 
 #[derive(Clone, Debug)]
@@ -59,13 +64,16 @@ pub(crate) struct Claim {
     /// `open`, `completed` or `cancelled`.
     pub(crate) state: &'static str,
     cancelled: Option<Arc<Value>>,
+    /// The Result of its round, if its Work was kept open.
+    settled: Option<Arc<Value>>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Dispatch {
     request: String,
+    epoch: String,
     pool: String,
-    profile: Arc<Value>,
+    pub(crate) profile: Arc<Value>,
     pub(crate) phase: String,
     pub(crate) released: bool,
     pub(crate) run: Option<Arc<Value>>,
@@ -76,7 +84,7 @@ pub(crate) struct Dispatch {
 /// What the ledger means, recomputed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
-    policy: Arc<Value>,
+    pub(crate) policy: Arc<Value>,
     pub(crate) works: BTreeMap<String, Work>,
     pub(crate) claims: BTreeMap<String, Claim>,
     pub(crate) dispatches: BTreeMap<String, Dispatch>,
@@ -84,6 +92,18 @@ pub(crate) struct Model {
     pub(crate) requests: BTreeMap<String, String>,
     grants_paused: bool,
     admission_paused: bool,
+    epoch: String,
+    /// By pool and profile.
+    routes: BTreeMap<(String, String), Route>,
+}
+
+/// A deployed route.
+#[derive(Clone, Debug)]
+struct Route {
+    current: String,
+    contract: Value,
+    /// By revision: the profile, and whether it is available.
+    revisions: BTreeMap<String, (Arc<Value>, bool)>,
 }
 
 fn text<'v>(value: &'v Value, name: &str) -> &'v str {
@@ -110,6 +130,9 @@ impl Model {
         let request = text(&commit["request"], "id");
         let known = self.requests.insert(request.to_owned(), text(commit, "id").to_owned());
         rule!(known.is_none(), REQUEST, "{request} is committed a second time");
+        if self.epoch.is_empty() {
+            self.epoch = text(commit, "policy_epoch").to_owned();
+        }
         let step = Step {
             id: text(commit, "id"),
             at: count(commit, "at"),
@@ -127,7 +150,8 @@ impl Model {
 
     fn operate(&mut self, operation: &Value, step: &Step<'_>) -> Verdict {
         match text(operation, "kind") {
-            "Policy" => self.policy = Arc::new(operation["policy"].clone()),
+            "Policy" => self.install(operation)?,
+            "Deployment" => self.deploy(operation)?,
             "Work" => self.admit(operation, step)?,
             "Control" => match text(operation, "control") {
                 "grants_paused" => self.grants_paused = operation["value"] == true,
@@ -182,6 +206,8 @@ impl Model {
             completed_at: 0,
             settled: None,
             cancelled: None,
+            keep: false,
+            contract: self.route_of(node).map_or(Value::Null, |(profile, _)| profile["logical_contract"].clone()),
         };
         self.works.insert(id.to_owned(), work);
         Ok(())
@@ -203,7 +229,8 @@ impl Model {
         let open = self.claims.values().any(|claim| claim.work == work_id && claim.state == "open");
         rule!(!open && !self.claims.contains_key(id), WINNER, "a second Claim of a Work is open");
         rule!(!self.grants_paused, PAUSE, "a Claim is granted while grants are paused");
-        for edge in work.definition["depends_on"].as_array().into_iter().flatten() {
+        let edges = work.definition["depends_on"].as_array().into_iter().flatten();
+        for edge in edges.filter(|edge| edge["kind"] == "work") {
             let before = self.works.get(text(edge, "work_id"));
             let verified =
                 before.is_some_and(|before| before.state == State::Completed && before.barrier == "verified");
@@ -212,12 +239,15 @@ impl Model {
         rule!(work.retry <= step.at, RETRY, "Work is granted before its retry boundary");
         let most = count(&self.pool_of(work)["retry"], "max_attempts") as u64;
         rule!(work.attempts < most, RETRY, "Work is granted after its last attempt");
-        let profile = self.pool_of(work)["profiles"][text(&work.definition, "worker_profile")].clone();
+        let (profile, available) = self.route_of(&work.definition).ok_or_else(|| missing(DEPLOYMENT, "revision"))?;
+        rule!(available, DEPLOYMENT, "Work is granted on a paused revision");
+        rule!(profile["logical_contract"] == work.contract, DEPLOYMENT, "Work is granted under another contract");
         let pool = text(&work.definition, "pool").to_owned();
         let entry = self.dispatches.entry(dispatch.to_owned()).or_insert_with(|| Dispatch {
             request: step.request.to_owned(),
+            epoch: self.epoch.clone(),
             pool,
-            profile: Arc::new(profile),
+            profile,
             phase: "reserved".to_owned(),
             released: false,
             run: None,
@@ -236,6 +266,7 @@ impl Model {
             handle: handle.to_owned(),
             state: "open",
             cancelled: None,
+            settled: None,
         };
         self.claims.insert(id.to_owned(), claim);
         if let Some(work) = self.works.get_mut(work_id) {
@@ -255,6 +286,9 @@ impl Model {
         };
         if dispatch.released {
             return Some("its dispatch is released");
+        }
+        if dispatch.epoch != self.epoch {
+            return Some("its epoch is retired");
         }
         let same = text(actor, "role") == "worker"
             && ["run_id", "workflow", "repository", "principal"].iter().all(|name| run[name] == actor[name])
@@ -311,6 +345,7 @@ impl Model {
             work.barrier = "pending";
             work.completion = Some(step.id.to_owned());
             work.completed_at = step.at;
+            work.keep = operation["keep_open"] == true;
         }
         Ok(())
     }
@@ -426,6 +461,7 @@ impl Model {
                 && shown["barrier"] == work.barrier
                 && shown["attempts"] == work.attempts
                 && shown["retry_not_before"] == work.retry
+                && (shown["keep_open"] == true) == work.keep
                 && *priority == work.priority;
             rule!(same, PROJECTION, "Work {} is shown otherwise", text(&work.definition, "node_key"));
         }
@@ -442,8 +478,23 @@ impl Model {
             let same = shown["state"] == dispatch.phase.as_str()
                 && shown["released"] == dispatch.released
                 && shown["lifecycle_writes"] == dispatch.writes
+                && shown["profile"] == *dispatch.profile
                 && shown.get("run") == dispatch.run.as_deref();
             rule!(same, PROJECTION, "a {} dispatch is shown otherwise", dispatch.phase);
+        }
+        for ((pool, profile), route) in &self.routes {
+            let shown = &document["deployments"][pool][profile];
+            let revisions: serde_json::Map<String, Value> = route
+                .revisions
+                .iter()
+                .map(|(name, (profile, available))| {
+                    (name.clone(), serde_json::json!({"available": available, "profile": **profile}))
+                })
+                .collect();
+            let same = shown["current_ref"] == route.current.as_str()
+                && shown["current_contract"] == route.contract
+                && shown["revisions"] == Value::Object(revisions);
+            rule!(same, PROJECTION, "a deployed route is shown otherwise");
         }
         let paused = (document["grants_paused"] == true, document["admission_paused"] == true);
         rule!(paused == (self.grants_paused, self.admission_paused), PROJECTION, "a pause is shown otherwise");

@@ -58,6 +58,9 @@ pub(crate) const ADMISSION: &str = "admission";
 pub(crate) const BUDGET: &str = "budget";
 pub(crate) const PRIORITY: &str = "priority";
 pub(crate) const LAUNCH: &str = "one launch";
+pub(crate) const DEPLOYMENT: &str = "deployment";
+pub(crate) const POLICY: &str = "policy";
+pub(crate) const COMPACTION: &str = "compaction";
 
 /// Every rule and its sentence, for the report.
 pub(crate) const RULES: &[(&str, &str)] = &[
@@ -94,4 +97,15 @@ pub(crate) const RULES: &[(&str, &str)] = &[
     (BUDGET, "every accepted commit leaves room to settle everything that is open"),
     (PRIORITY, "a priority changes only on available Work, from the value that was expected"),
     (LAUNCH, "no dispatch is posted twice"),
+    (
+        DEPLOYMENT,
+        "a deployment moves revision and contract alone, from the ones that were expected, and never rewrites a revision; \
+         a Claim runs the pinned or current revision, available and under the contract of its admission",
+    ),
+    (POLICY, "a Policy changes only when nothing is active"),
+    (
+        COMPACTION,
+        "a compacted ledger has the projection of the one that was not, gives the same answers, and stays equal to it \
+         under every later commit",
+    ),
 ];

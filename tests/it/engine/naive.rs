@@ -145,7 +145,12 @@ impl<'s> Naive<'s> {
                 return 0;
             }
             let most = pool(&work["pool"])["retry"]["max_attempts"].as_u64().unwrap();
-            let left = if state == "completed" { 0 } else { most.saturating_sub(work["attempts"].as_u64().unwrap()) };
+            let left = match state {
+                // The Result of a kept-open round makes the Work available again, with all its attempts.
+                "completed" if work["keep_open"] == true => most,
+                "completed" => 0,
+                _ => most.saturating_sub(work["attempts"].as_u64().unwrap()),
+            };
             let claimed = if state == "claimed" { 8192 } else { 0 };
             left * (4 * evidence + 8192) + 2 * result + 2 * evidence + 8192 + claimed
         });
