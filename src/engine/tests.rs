@@ -38,6 +38,7 @@ fn recount(state: &Projection) {
     assert_eq!(state.unreleased as usize, state.dispatches.iter().filter(|dispatch| !dispatch.released).count());
     let names: Vec<&str> = state.pools.iter().map(|pool| pool.name.as_str()).collect();
     assert_eq!(names, installed.policy.pools.keys().map(|name| name.as_str()).collect::<Vec<_>>());
+    recount_headroom(state);
     recount_pools(state);
     recount_edges(state);
     recount_graphs(state);
@@ -64,6 +65,26 @@ fn recount_issues(state: &Projection) {
     }
     assert_eq!(state.bound_issues, bound);
     assert_eq!(state.comments, comments);
+}
+
+/// Engine.md 6.2 and 3.13, in its own words.
+fn recount_headroom(state: &Projection) {
+    let policy = &state.installed().unwrap().policy;
+    let (evidence, result) = (policy.limits.evidence_bytes, policy.limits.result_bytes);
+    let works = state.works.iter().filter(|work| work.is_active()).map(|work| {
+        let most = policy.pools[&work.work.pool].retry.max_attempts.get() as u64;
+        let attempts = match &work.ownership {
+            Ownership::Completed { keep_open, .. } => most * u64::from(*keep_open),
+            _ => most.saturating_sub(u64::from(work.attempts)),
+        };
+        let claimed = if work.state() == "claimed" { 8192 } else { 0 };
+        attempts * (4 * evidence + 8192) + 2 * result + 2 * evidence + 8192 + claimed
+    });
+    let dispatches = state.dispatches.iter().filter(|dispatch| !dispatch.released).map(|dispatch| {
+        let most = policy.pools[&dispatch.assignment.pool].reconciliation.max_attempts.get() as u64 + 4;
+        most.saturating_sub(u64::from(dispatch.lifecycle_writes)) * (2 * evidence + 12_288) + 2 * evidence + 8192
+    });
+    assert_eq!(state.headroom, works.sum::<u64>() + dispatches.sum::<u64>());
 }
 
 fn recount_pools(state: &Projection) {
@@ -286,6 +307,20 @@ fn forged(state: &Projection, ledger: &[Value], dice: &mut Dice, serial: usize) 
     let mut parameters = json!({ list: operations });
     if matches!(kind, "finish" | "dispatch_next") {
         parameters = model["request"]["parameters"].clone();
+    }
+    // No ledger of the corpus keeps Work open, so these finishes are aimed.
+    if kind == "finish"
+        && dice.roll(2) == 0
+        && let [completion] = operations.as_mut_slice()
+        && completion["kind"] == "Completion"
+    {
+        for name in ["dispatch_id", "claim_handle"] {
+            parameters[name] = completion[name].clone();
+        }
+        completion["run_id"] = actor["run_id"].clone();
+        completion["keep_open"] = true.into();
+        parameters["keep_open"] = true.into();
+        parameters["outcome"] = "completed".into();
     }
     let fingerprint = json!({"actor": actor, "kind": kind, "parameters": parameters}).to_string();
     let commit = json!({"version": 3, "id": format!("forged-{serial}"), "previous": state.tip()?.as_str(),
