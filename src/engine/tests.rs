@@ -12,6 +12,7 @@ use crate::protocol::commit::Commit;
 use crate::protocol::identity::sha256_hex;
 use crate::protocol::json::Scanner;
 use crate::protocol::ledger_text::LedgerText;
+use crate::protocol::operation::Operation;
 use crate::protocol::resource::Edge;
 
 #[allow(dead_code, reason = "the integration tests use the rest")]
@@ -335,7 +336,7 @@ fn forged(state: &Projection, ledger: &[Value], dice: &mut Dice, serial: usize) 
 #[test]
 fn forged_commits_keep_every_index_true() {
     let mut dice = Dice(7);
-    let (mut accepted, mut refused) = (BTreeMap::<String, u32>::new(), 0_u32);
+    let (mut accepted, mut refused, mut kept) = (BTreeMap::<String, u32>::new(), 0_u32, 0_u32);
     for case in corpus::load_corpus() {
         let mut scanner = Scanner::new(case.expect["host"].as_str().unwrap());
         let text = LedgerText::new(case.text.clone()).unwrap();
@@ -350,9 +351,11 @@ fn forged_commits_keep_every_index_true() {
                 let Ok(commit) = Commit::read(&mut scanner, &Text::from(line)) else { continue };
                 let kinds: Vec<&str> = commit.operations.iter().map(|operation| operation.kind().as_str()).collect();
                 let name = kinds.join(" ");
+                let keeps = matches!(&commit.operations[0], Operation::Completion(one) if one.keeps_open());
                 match branch.clone().apply(commit) {
                     Ok(next) => {
                         recount(&next);
+                        kept += u32::from(keeps);
                         branch = next;
                         *accepted.entry(name).or_default() += 1;
                     }
@@ -362,9 +365,10 @@ fn forged_commits_keep_every_index_true() {
         }
     }
     assert!(corpus::conformance().is_none() || accepted.len() > 20, "forged commits get through: {accepted:?}");
+    assert!(corpus::conformance().is_none() || kept > 0, "some Work is kept open");
     let many = accepted.keys().filter(|kinds| kinds.contains(' ')).count();
     println!(
-        "{} accepted in {} shapes, {many} of several operations; {refused} refused",
+        "{} accepted in {} shapes, {many} of several operations; {refused} refused; {kept} keep Work open",
         accepted.values().sum::<u32>(),
         accepted.len()
     );

@@ -92,9 +92,11 @@ fn a_historical_queue_becomes_managed_when_quiet() {
     assert_eq!((&after["clocks"], &after["observation_writes"]), (&json!({}), &json!({})));
     assert!(after["deployments"]["default"]["default"]["current_ref"].is_string());
     // Receipts: a request of before is still that request.
-    let again =
-        frozen("r2", RequestKind::DispatchNext, crate::support::built::DISPATCHER, &grant_parameters("default", 2, 2));
+    let known = queue.state.claims().next().unwrap().request_id.as_str().to_owned();
+    let pause = json!({"kind": "Control", "control": "grants_paused", "value": true, "reason": "test"});
+    let again = frozen(&known, RequestKind::Control, ADMINISTRATOR, &json!({"operations": [pause]}));
     assert_eq!(queue.decide_frozen(&again, 3001, &[]).unwrap_err(), "request_reused");
+    assert_eq!(queue.state.granted(queue.state.request(&known).unwrap()).len(), 2);
     // Settlements: repeated without effect, never contradicted.
     queue.result(&grants[0], 2300).unwrap();
     let evidence = grants[0].evidence("terminal_run", "github_api", 3002, &json!({"attempts": 5}));
