@@ -158,7 +158,8 @@ fn deployments_compare_and_carry_no_authority() {
     let mut economics = aw_policy();
     economics["class_weights"] = json!([1, 1, 1, 1, 1]);
     let change = json!({"kind": "Policy", "epoch": "two", "policy": economics});
-    let install = |queue: &mut Queue, at| queue.operate(RequestKind::Policy, ADMINISTRATOR, at, &[change.clone()]);
+    let install =
+        |queue: &mut Queue, at| queue.operate(RequestKind::Policy, ADMINISTRATOR, at, std::slice::from_ref(&change));
     assert_eq!(install(&mut queue, 2003).unwrap_err(), "policy_not_quiescent");
     queue.cancel_work(ADMINISTRATOR, &Node::new("a").id(), 2004).unwrap();
     install(&mut queue, 2005).unwrap();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use wq_action::protocol::request::RequestKind;
 
 use crate::support::built::{
-    ADMINISTRATOR, Grant, Node, Outcome, PRODUCER, Queue, RECONCILER, aw_policy, frozen, grant_parameters, nodes,
+    ADMINISTRATOR, Grant, Node, Outcome, PRODUCER, Queue, RECONCILER, aw_policy, frozen, nodes,
 };
 use crate::support::ledger::policy;
 

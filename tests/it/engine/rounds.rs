@@ -230,7 +230,7 @@ fn settlements_belong_to_their_round() {
         settle(queue, &original, at).unwrap();
         assert_eq!((queue.document()["works"].clone(), queue.document()["claims"].clone()), before);
         assert_eq!(settle(queue, &changed, at + 1).unwrap_err(), "delivery_conflict");
-        let failed = queue.operate(RequestKind::DeliveryFailure, RECONCILER, at + 1, &[failure.clone()]);
+        let failed = queue.operate(RequestKind::DeliveryFailure, RECONCILER, at + 1, std::slice::from_ref(&failure));
         assert_eq!(failed.unwrap_err(), "delivery_conflict");
     };
     check(&mut queue, 2400);
