@@ -2,7 +2,10 @@
 
 use super::schedule::clock::Clock;
 use super::schedule::explain::write_position;
-use super::state::{ClaimState, ClaimStatus, Delivery, DispatchState, Ownership, Projection, Stats, WorkState};
+use super::schedule::pool::PoolClocks;
+use super::state::{
+    ClaimState, ClaimStatus, Delivery, DispatchState, Ownership, Projection, Source, Stats, WorkState,
+};
 use crate::protocol::json::{Members, Writer};
 use crate::protocol::{FairnessKey, Text, Wire as _};
 
@@ -19,65 +22,84 @@ impl Projection {
     pub fn write(&self, writer: &mut Writer) {
         writer.object(|members| {
             members.name("admission_paused", |w| w.bool(self.admission_paused));
-            members.name("claims", |w| {
-                w.object(|members| {
-                    for claim in &self.claims {
-                        members.text(claim.claim.claim_id.text(), |w| write_claim(claim, w));
-                    }
-                });
-            });
-            members.name("clocks", |w| self.write_clocks(w));
+            members.name("claims", |w| self.write_claims(w));
+            members.name("clocks", |w| self.write_clocks(w, |_| true));
             members.name("credential_generation", |w| self.generation.write(w));
             if !self.registry.0.is_empty() {
                 members.name("deployments", |w| self.registry.write(w));
             }
-            members.name("dispatches", |w| {
-                w.object(|members| {
-                    for dispatch in &self.dispatches {
-                        members.text(dispatch.assignment.dispatch_id.text(), |w| write_dispatch(dispatch, w));
-                    }
-                });
-            });
+            members.name("dispatches", |w| self.write_dispatches(w));
             members.name("grants_paused", |w| w.bool(self.grants_paused));
             members.name("ledger_bytes", |w| w.integer(self.ledger_bytes as i64));
-            members.name("observation_writes", |w| {
-                w.object(|members| {
-                    for (gate, writes) in &self.observation_writes {
-                        members.text(gate.text(), |w| w.integer(*writes as i64));
-                    }
-                });
-            });
-            members.name("observations", |w| {
-                w.object(|members| {
-                    for (gate, observation) in &self.observations {
-                        members.text(gate.text(), |w| observation.write(w));
-                    }
-                });
-            });
-            members.name("policy", |w| match &self.installed {
-                Some(installed) => installed.policy.write(w),
-                None => w.raw("null"),
-            });
-            members.name("policy_epoch", |w| {
-                w.string(self.installed.as_ref().map_or("", |installed| installed.epoch.as_str()));
-            });
+            members.name("observation_writes", |w| self.write_observation_writes(w));
+            members.name("observations", |w| self.write_observations(w));
+            members.name("policy", |w| self.write_policy(w));
+            members.name("policy_epoch", |w| w.string(self.epoch_text()));
             members.name("repository", |w| w.string(self.repository.as_ref().map_or("", |name| name.as_str())));
             members.name("requests", |w| {
                 w.object(|members| {
-                    for accepted in &self.requests {
-                        members.text(accepted.request_id.text(), |w| accepted.source.write(w));
+                    for (ordinal, accepted) in self.requests.iter().enumerate() {
+                        members.text(accepted.request_id.text(), |w| match &accepted.source {
+                            Source::Commit(text) => text.write(w),
+                            Source::Receipt(text) => self.write_replaced(ordinal as u32, text, w),
+                        });
                     }
                 });
             });
             members.name("stats", |w| w.object(|members| self.stats().members(members)));
             members.name("tip", |w| w.string(self.tip.as_ref().map_or("", |tip| tip.as_str())));
-            members.name("works", |w| {
-                w.object(|members| {
-                    for state in &self.works {
-                        members.text(state.work.work_id.text(), |w| self.write_work(state, w));
-                    }
-                });
-            });
+            members.name("works", |w| self.write_works(w));
+        });
+    }
+
+    pub(super) fn epoch_text(&self) -> &str {
+        self.installed.as_ref().map_or("", |installed| installed.epoch.as_str())
+    }
+
+    pub(super) fn write_policy(&self, writer: &mut Writer) {
+        match &self.installed {
+            Some(installed) => installed.policy.write(writer),
+            None => writer.raw("null"),
+        }
+    }
+
+    pub(super) fn write_claims(&self, writer: &mut Writer) {
+        writer.object(|members| {
+            for claim in &self.claims {
+                members.text(claim.claim.claim_id.text(), |w| write_claim(claim, w));
+            }
+        });
+    }
+
+    pub(super) fn write_dispatches(&self, writer: &mut Writer) {
+        writer.object(|members| {
+            for dispatch in &self.dispatches {
+                members.text(dispatch.assignment.dispatch_id.text(), |w| write_dispatch(dispatch, w));
+            }
+        });
+    }
+
+    pub(super) fn write_observations(&self, writer: &mut Writer) {
+        writer.object(|members| {
+            for (gate, observation) in &self.observations {
+                members.text(gate.text(), |w| observation.write(w));
+            }
+        });
+    }
+
+    pub(super) fn write_observation_writes(&self, writer: &mut Writer) {
+        writer.object(|members| {
+            for (gate, writes) in &self.observation_writes {
+                members.text(gate.text(), |w| w.integer(*writes as i64));
+            }
+        });
+    }
+
+    pub(super) fn write_works(&self, writer: &mut Writer) {
+        writer.object(|members| {
+            for state in &self.works {
+                members.text(state.work.work_id.text(), |w| self.write_work(state, w));
+            }
         });
     }
 
@@ -134,12 +156,12 @@ impl Projection {
         });
     }
 
-    fn write_clocks(&self, writer: &mut Writer) {
+    pub(super) fn write_clocks(&self, writer: &mut Writer, keep: impl Fn(&PoolClocks) -> bool) {
         let Some(installed) = &self.installed else { return writer.raw("{}") };
         let accounting = &installed.policy.accounting;
         writer.object(|members| {
             for pool in &self.pools {
-                let Some(clocks) = &pool.clocks else { continue };
+                let Some(clocks) = pool.clocks.as_ref().filter(|clocks| keep(clocks)) else { continue };
                 members.text(pool.name.text(), |w| {
                     w.object(|members| {
                         members.name("classes", |w| write_clock(&clocks.classes, w, class_name));
@@ -266,7 +288,7 @@ impl Stats {
 }
 
 impl super::registry::Registry {
-    fn write(&self, writer: &mut Writer) {
+    pub(super) fn write(&self, writer: &mut Writer) {
         writer.object(|members| {
             for (pool, entries) in &self.0 {
                 members.text(pool.text(), |w| {

@@ -6,6 +6,7 @@ mod apply;
 mod authority;
 pub mod budget;
 pub mod chain;
+pub mod checkpoint;
 mod encode;
 pub mod explain;
 pub mod generate;

@@ -360,11 +360,31 @@ impl DispatchState {
     }
 }
 
+/// What is left of an accepted commit.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Canonical text of a commit of the active chain.
+    Commit(Opaque),
+    /// Canonical text of the receipt that a checkpoint keeps of it (engine.md 3.12.2).
+    Receipt(Opaque),
+}
+
+impl Source {
+    /// The commit's canonical text, while the ledger still holds it.
+    #[must_use]
+    pub fn commit(&self) -> Option<&Opaque> {
+        match self {
+            Self::Commit(text) => Some(text),
+            Self::Receipt(_) => None,
+        }
+    }
+}
+
 /// An accepted commit, as far as later decisions and reads need it.
 #[derive(Clone, Debug)]
 pub struct Accepted {
-    /// Canonical text of the commit.
-    pub source: Opaque,
+    /// The commit, or its receipt.
+    pub source: Source,
     /// Commit id.
     pub commit_id: CommitId,
     /// Request id.
@@ -414,6 +434,8 @@ pub struct Projection {
     pub(crate) observation_ids: HashMap<ObservationId, Arc<Measured<Observation>>>,
     pub(crate) observation_writes: BTreeMap<GateKey, u64>,
     pub(crate) requests: Vec<Accepted>,
+    /// How many of them are receipts; the active chain is the rest.
+    pub(crate) replaced: u32,
     pub(crate) request_ids: IdMap<RequestId, u32>,
     pub(crate) commit_ids: IdMap<CommitId, ()>,
     /// Pools of the installed Policy, in name order.
@@ -519,6 +541,7 @@ impl Projection {
             observation_ids: HashMap::new(),
             observation_writes: BTreeMap::new(),
             requests: Vec::new(),
+            replaced: 0,
             request_ids: IdMap::default(),
             commit_ids: IdMap::default(),
             pools: Vec::new(),

@@ -212,7 +212,7 @@ fn recount_ids(state: &Projection) {
     assert_eq!(next_claim as usize, state.claims.len());
     let commits: BTreeSet<&str> = state.requests.iter().map(|accepted| accepted.commit_id.as_str()).collect();
     assert_eq!(commits, state.commit_ids.keys().map(|id| id.as_str()).collect());
-    let bytes: u64 = state.requests.iter().map(|accepted| accepted.source.len() as u64 + 1).sum();
+    let bytes: u64 = state.active().map(|line| line.len() as u64 + 1).sum();
     assert_eq!(state.ledger_bytes, bytes);
 }
 

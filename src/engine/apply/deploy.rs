@@ -2,27 +2,36 @@
 
 use std::sync::Arc;
 
-use crate::engine::registry::DeployedRevision;
+use crate::engine::registry::{DeployedRevision, Registry};
 use crate::engine::state::Projection;
 use crate::protocol::fault::ensure;
 use crate::protocol::operation::Deployment;
-use crate::protocol::policy::WorkerProfile;
+use crate::protocol::policy::{Policy, WorkerProfile};
 use crate::protocol::{Code, Fault};
 
 impl Projection {
-    /// Registers a revision or changes its availability, and moves the route to it unless told otherwise. Work is not
-    /// touched: routes are asked when a Claim is planned, so no index depends on them.
+    /// Work is not touched: routes are asked when a Claim is planned, so no index depends on them.
     pub(super) fn apply_deployment(&mut self, deployment: Deployment) -> Result<(), Fault> {
-        let invalid = |message: &'static str| Fault::new(Code::DeploymentInvalid, message);
         let installed = self.policy()?;
-        let target = self.registry.target(&deployment.pool, &deployment.worker_profile);
+        self.registry.deploy(&installed.policy, deployment)
+    }
+}
+
+impl Registry {
+    /// Registers a revision or changes its availability, and moves the route to it unless told otherwise.
+    ///
+    /// # Errors
+    /// `deployment_invalid` or `deployment_conflict`, with nothing changed.
+    pub(crate) fn deploy(&mut self, policy: &Policy, deployment: Deployment) -> Result<(), Fault> {
+        let invalid = |message: &'static str| Fault::new(Code::DeploymentInvalid, message);
+        let target = self.target(&deployment.pool, &deployment.worker_profile);
         let (pool, name, entry) = target.ok_or_else(|| invalid("no such route is deployed"))?;
         ensure!(
             entry.current_ref == deployment.expected_ref && entry.current_contract == deployment.expected_contract,
             DeploymentConflict,
             "the expected revision or contract is not the current one"
         );
-        let approved = installed.policy.pools.get(pool).and_then(|pool| pool.profiles.get(name));
+        let approved = policy.pools.get(pool).and_then(|pool| pool.profiles.get(name));
         let same = approved.is_some_and(|approved| same_authority(approved, &deployment.profile));
         ensure!(same, DeploymentInvalid, "a deployment changes more than revision and contract");
         let known = entry.revisions.get(&deployment.profile.revision);
@@ -45,7 +54,7 @@ impl Projection {
 }
 
 /// Everything but revision and contract.
-fn same_authority(approved: &WorkerProfile, deployed: &WorkerProfile) -> bool {
+pub(crate) fn same_authority(approved: &WorkerProfile, deployed: &WorkerProfile) -> bool {
     approved.workflow == deployed.workflow
         && approved.principal == deployed.principal
         && approved.trust_domain == deployed.trust_domain

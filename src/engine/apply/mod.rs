@@ -4,7 +4,7 @@ mod cancel;
 mod claim;
 mod complete;
 mod control;
-mod deploy;
+pub(super) mod deploy;
 mod dispatch;
 mod issue;
 mod observe;
@@ -105,7 +105,8 @@ impl Projection {
             Operation::Deployment(deployment) => self.apply_deployment(*deployment),
             Operation::IssueLink(link) => self.apply_issue_link(*link, context),
             Operation::IssueComment(comment) => self.apply_issue_comment(*comment, context),
-            Operation::Checkpoint(_) => Err(Fault::from(Code::UnsupportedProtocol)),
+            // Restored where it may stand, and refused before it comes here.
+            Operation::Checkpoint(_) => Err(Fault::from(Code::CheckpointInvalid)),
         }
     }
 }
