@@ -193,7 +193,8 @@ impl Projection {
     /// What Work that can still be granted or completed needs of the installed Policy.
     fn check_live(&self, work: &Work, attempts: u32, contract: Option<&Digest>) -> Result<(), Fault> {
         let installed = self.installed_policy()?;
-        let pool = installed.policy.pools.get(&work.pool).filter(|pool| pool.profiles.contains_key(&work.worker_profile));
+        let pool =
+            installed.policy.pools.get(&work.pool).filter(|pool| pool.profiles.contains_key(&work.worker_profile));
         let pool = pool.ok_or_else(|| damaged("the route of active Work is not installed"))?;
         let within = i64::from(attempts) <= pool.retry.max_attempts.get();
         ensure!(within, CheckpointInvalid, "active Work has more attempts than the Policy allows");
