@@ -148,9 +148,9 @@ fn policy_files_are_bounded() {
         (&twice, "duplicate_key"),
         (&long, "resource_limit"),
         ("[]", "ledger_invalid"),
-        ("{}", "policy_invalid"),
+        ("{}", "ledger_invalid"),
         (&with("mode", json!("lottery")), "policy_invalid"),
-        (&with("extra", json!(1)), "policy_invalid"),
+        (&with("extra", json!(1)), "ledger_invalid"),
         (&reaching.to_string(), "policy_invalid"),
     ] {
         std::fs::write(desk.bare.around().join("policy.json"), text).unwrap();
