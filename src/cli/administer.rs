@@ -4,11 +4,11 @@
 use super::publish::{Published, actor, freeze};
 use super::source::{Access, request_id, scanner};
 use super::{Failure, Global};
-use crate::engine::state::Accepted;
+use crate::engine::state::{Accepted, Source};
 use crate::engine::{Decision, Projection};
 use crate::ledger::LedgerError;
 use crate::ledger::publisher::Decide;
-use crate::protocol::actor::Role;
+use crate::protocol::actor::{Actor, Role};
 use crate::protocol::commit::Commit;
 use crate::protocol::json::Writer;
 use crate::protocol::operation::Operation;
@@ -29,6 +29,21 @@ pub(crate) trait Intent {
     /// True if operations that are committed under the request's id are what this asks for, whatever state they were
     /// resolved on.
     fn asked_for(&self, operations: &[Operation]) -> bool;
+
+    /// As [`Intent::asked_for`], where only a checkpoint's receipt is left of the commit: the operations that the
+    /// request must have had to be this one. Its fingerprint decides whether it was.
+    ///
+    /// # Errors
+    /// When the receipt says too little to tell.
+    fn recall(
+        &self,
+        projection: &Projection,
+        _accepted: &Accepted,
+        _actor: &Actor,
+    ) -> Result<Option<Vec<Operation>>, Failure> {
+        // The targets never go away, so what cannot be resolved now was not asked for then.
+        Ok(self.resolve(projection).ok())
+    }
 
     /// Refuses what replay would accept as a repetition, or names the commit that did all of it before.
     ///
@@ -79,7 +94,7 @@ pub(crate) fn administer<I: Intent>(global: &Global, intent: &I) -> Result<Admin
     loop {
         let current = publisher.read_present()?;
         let operations = match current.projection.request(id.as_str()) {
-            Some(accepted) => committed(accepted, intent)?,
+            Some(accepted) => committed(&current.projection, accepted, &actor, intent)?,
             None => intent.resolve(&current.projection)?,
         };
         // The publication's own read then extends the only copy of what was read.
@@ -101,16 +116,25 @@ pub(crate) fn administer<I: Intent>(global: &Global, intent: &I) -> Result<Admin
 }
 
 /// The operations of a committed request, if they are what is asked for.
-fn committed<I: Intent>(accepted: &Accepted, intent: &I) -> Result<Vec<Operation>, Failure> {
-    let commit = Commit::read(&mut scanner()?, accepted.source.text())?;
-    if accepted.kind == I::KIND && intent.asked_for(&commit.operations) {
-        return Ok(commit.operations);
-    }
-    Err(Fault::new(Code::RequestReused, "the request id is committed with another meaning").into())
+fn committed<I: Intent>(
+    projection: &Projection,
+    accepted: &Accepted,
+    actor: &Actor,
+    intent: &I,
+) -> Result<Vec<Operation>, Failure> {
+    let operations = match &accepted.source {
+        _ if accepted.kind != I::KIND => None,
+        Source::Commit(text) => {
+            let operations = Commit::read(&mut scanner()?, text.text())?.operations;
+            Some(operations).filter(|operations| intent.asked_for(operations))
+        }
+        Source::Receipt(_) => intent.recall(projection, accepted, actor)?,
+    };
+    operations.ok_or_else(|| Fault::new(Code::RequestReused, "the request id is committed with another meaning").into())
 }
 
 /// The parameters of a request that lists its operations, as canonical text.
-fn listed(operations: &[Operation]) -> String {
+pub(crate) fn listed(operations: &[Operation]) -> String {
     let mut writer = Writer::new();
     writer.object(|members| {
         members.name("operations", |w| w.array(operations, |w, operation| operation.write(w)));

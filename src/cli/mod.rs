@@ -22,6 +22,7 @@ mod output;
 mod policy;
 mod prediction;
 mod publish;
+mod recall;
 mod replay;
 mod reprioritize;
 mod source;

@@ -1,12 +1,15 @@
 //! `wq reprioritize`.
 
-use super::administer::{Administered, Intent, administer};
+use super::administer::{Administered, Intent, administer, listed};
+use super::recall::expected_priorities;
 use super::targets::{absent, distinct, reason};
 use super::{Failure, Global, Reply};
 use crate::engine::Projection;
+use crate::engine::state::Accepted;
+use crate::protocol::actor::Actor;
 use crate::protocol::json::Writer;
 use crate::protocol::operation::{Operation, WorkPriority};
-use crate::protocol::request::RequestKind;
+use crate::protocol::request::{RequestKind, fingerprint};
 use crate::protocol::{Code, Priority, Reason, Wire as _, WorkId};
 use crate::report::label;
 
@@ -34,21 +37,44 @@ struct Reprioritize {
     reason: Reason,
 }
 
+impl Reprioritize {
+    /// The changes, for expected priorities in the order of the targets.
+    fn operations(&self, expected: &[Priority]) -> Vec<Operation> {
+        let change = |(work_id, expected): (&WorkId, &Priority)| {
+            Operation::WorkPriority(WorkPriority {
+                work_id: work_id.clone(),
+                reason: self.reason.clone(),
+                priority: self.priority,
+                expected_priority: *expected,
+            })
+        };
+        self.works.iter().zip(expected).map(change).collect()
+    }
+}
+
 impl Intent for Reprioritize {
     const KIND: RequestKind = RequestKind::Control;
 
     fn resolve(&self, projection: &Projection) -> Result<Vec<Operation>, Failure> {
-        let change = |work_id: &WorkId| {
+        let priority = |work_id: &WorkId| {
             let missing = || absent(Code::WorkMissing, "Work", work_id.as_str());
-            let state = projection.work(work_id.as_str()).ok_or_else(missing)?;
-            Ok(Operation::WorkPriority(WorkPriority {
-                work_id: work_id.clone(),
-                reason: self.reason.clone(),
-                priority: self.priority,
-                expected_priority: state.scheduling_priority(),
-            }))
+            Ok(projection.work(work_id.as_str()).ok_or_else(missing)?.scheduling_priority())
         };
-        self.works.iter().map(change).collect()
+        let expected = self.works.iter().map(priority).collect::<Result<Vec<_>, Failure>>()?;
+        Ok(self.operations(&expected))
+    }
+
+    fn recall(
+        &self,
+        projection: &Projection,
+        accepted: &Accepted,
+        actor: &Actor,
+    ) -> Result<Option<Vec<Operation>>, Failure> {
+        let actor = actor.canonical();
+        let expected = expected_priorities(projection, accepted, &self.works, |expected| {
+            fingerprint(&actor, Self::KIND, &listed(&self.operations(expected))) == accepted.fingerprint
+        })?;
+        Ok(expected.map(|expected| self.operations(&expected)))
     }
 
     /// The expected priority is what an earlier read found, so it is not compared.

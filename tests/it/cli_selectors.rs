@@ -319,3 +319,54 @@ fn only_waiting_work_takes_a_priority() {
         turns[1].work.as_str()
     );
 }
+
+/// The same holds after compaction, which keeps of a change neither the new nor the expected priority: requests of all
+/// kinds are found again by their ids, and refused with another meaning.
+#[test]
+fn requests_are_found_again_after_compaction() {
+    let desk = Desk::new(&["a", "b", "c", "d"]);
+    let works = ids(&desk);
+    let [a, b, c, d] = [works[0].as_str(), &works[1], &works[2], &works[3]];
+    reprioritize(&desk, &[a, b], "2", &[]).json(0);
+    reprioritize(&desk, &[b, c], "4", &[]).json(0);
+    let changed = reprioritize(&desk, &[a, b, c, d], "1", &["--request-id", "change"]).json(0);
+    reprioritize(&desk, &[a, d], "5", &[]).json(0);
+    let turns = desk.grant(2);
+    let claims = [turns[0].claim.as_str(), &turns[1].claim].join(",");
+    let revoke =
+        |claims: &str| desk.wq(&["cancel-claim", "--claim-id", claims, "--reason", "r", "--request-id", "revoke"]);
+    let end = |works: &str| desk.wq(&["cancel-work", "--work-id", works, "--reason", "r", "--request-id", "end"]);
+    let pause = |what: &str| desk.wq(&["control", "pause", what, "--reason", "r", "--request-id", "pause"]);
+    let (revoked, ended, paused) = (revoke(&claims).json(0), end(a).json(0), pause("grants").json(0));
+    for _ in 0..2 {
+        desk.compact();
+        let ledger = desk.bare.ledger();
+        let reversed = [turns[1].claim.as_str(), &turns[0].claim].join(",");
+        let again = [
+            (reprioritize(&desk, &[d, b, c, a], "1", &["--request-id", "change"]).json(0), &changed),
+            (revoke(&reversed).json(0), &revoked),
+            (end(a).json(0), &ended),
+            (pause("grants").json(0), &paused),
+        ];
+        for (again, first) in &again {
+            assert_eq!((&again["commit_id"], again["replayed"].as_bool()), (&first["commit_id"], Some(true)));
+        }
+        let told = again[0].0["reprioritized"].as_array().unwrap();
+        let expected: Vec<i64> = told.iter().map(|one| one["expected_priority"].as_i64().unwrap()).collect();
+        assert_eq!(expected, [2, 4, 4, 3]);
+        for ran in [
+            reprioritize(&desk, &[a, b, c, d], "2", &["--request-id", "change"]),
+            reprioritize(&desk, &[a, b, c], "1", &["--request-id", "change"]),
+            reprioritize(&desk, &[a, b, c, d], "1", &["--request-id", "change", "--principal", "2"]),
+            reprioritize(&desk, &[a], "1", &["--request-id", "end"]),
+            revoke(&turns[0].claim),
+            revoke("nothing"),
+            end(b),
+            end(&[a, b].join(",")),
+            pause("admission"),
+        ] {
+            assert_eq!(ran.error(2), "request_reused");
+        }
+        assert_eq!(desk.bare.ledger(), ledger);
+    }
+}
