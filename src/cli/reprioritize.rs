@@ -98,11 +98,14 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
     Ok(Reply::done(body))
 }
 
-fn changes(administered: &Administered) -> Vec<&WorkPriority> {
-    let change = |operation| match operation {
-        &Operation::WorkPriority(ref change) => Some(change),
+fn change(operation: &Operation) -> Option<&WorkPriority> {
+    match operation {
+        Operation::WorkPriority(change) => Some(change),
         _ => None,
-    };
+    }
+}
+
+fn changes(administered: &Administered) -> Vec<&WorkPriority> {
     administered.operations.iter().filter_map(change).collect()
 }
 

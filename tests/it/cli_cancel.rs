@@ -134,7 +134,7 @@ fn claims_are_revoked_with_their_work() {
     let commit = desk.last();
     assert_eq!(commit["actor"], json!({"principal": "1", "repository": "local/queue", "role": "administrator"}));
     assert_eq!(commit["request"]["kind"], "cancel_work");
-    let mut expected = vec![&turns[0], &turns[1]];
+    let mut expected = [&turns[0], &turns[1]];
     expected.sort_unstable_by_key(|turn| &turn.work);
     let operation = |turn: &&Turn| json!({"kind": "WorkCancellation", "claim_id": turn.claim, "reason": "operator_cancelled", "work_id": turn.work});
     assert_eq!(commit["operations"], expected.iter().map(operation).collect::<Value>());
