@@ -1,19 +1,17 @@
 //! An operator at a real bare repository, and the runs that work on what was granted.
 
 use serde_json::{Value, json};
-use wq_action::engine::checkpoint::CheckpointInputs;
 use wq_action::ledger::ports::SimulatedClock;
 use wq_action::ledger::{Clock as _, Outcome, SystemClock};
 use wq_action::protocol::Code;
-use wq_action::protocol::actor::{Actor, Role};
+use wq_action::protocol::actor::Actor;
 use wq_action::protocol::commit::FrozenRequest;
-use wq_action::protocol::json::Scanner;
 use wq_action::protocol::request::RequestKind;
-use wq_action::protocol::{Fault, RequestId, Revision};
+use wq_action::protocol::{Fault, RequestId};
 
 use super::cli::{Ran, feed, run};
 use super::git::Bare;
-use super::ledger::{HOST, canonical, typed};
+use super::ledger::{canonical, typed};
 use super::queue::{REPOSITORY, World};
 
 const WORKFLOW: &str = ".github/workflows/worker.lock.yml";
@@ -123,17 +121,7 @@ impl Desk {
 
     /// Replaces the history by a checkpoint.
     pub(crate) fn compact(&self) {
-        let world = World::new(self.bare.transport());
-        let current = world.publisher().read_present().unwrap();
-        let inputs = CheckpointInputs {
-            prior_git_sha: &Revision::new(current.commit.to_string()).unwrap(),
-            actor: &super::queue::actor(Role::Administrator),
-            at: SystemClock.now(),
-        };
-        let built = current.projection.checkpoint(&inputs, &mut Scanner::new(HOST)).unwrap();
-        let blob = self.bare.blob(format!("{}\n", built.commit.as_str()).as_bytes());
-        let tree = self.bare.tree(&[("100644", "work-queue.jsonl", &blob)]);
-        self.bare.commit("work-queue", &tree, &[&current.commit.to_string()]);
+        assert_eq!(self.wq(&["compact"]).json(0)["changed"], true);
     }
 
     fn operate(&self, kind: RequestKind, actor: &Value, operation: &Value) {
