@@ -6,7 +6,12 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+mod administer;
+mod cancel_claim;
+mod cancel_work;
+mod cancellation;
 mod compact;
+mod control;
 mod demo;
 mod dispatch_next;
 mod explain;
@@ -14,13 +19,17 @@ mod failure;
 mod input;
 mod inspect;
 mod output;
+mod policy;
 mod prediction;
 mod publish;
+mod recall;
 mod replay;
+mod reprioritize;
 mod source;
 mod stats;
 mod submit_graph;
 mod submit_work;
+mod targets;
 mod telemetry;
 mod verify;
 mod work_view;
@@ -83,6 +92,11 @@ enum Command {
     SubmitGraph(submit_graph::Args),
     DispatchNext(dispatch_next::Args),
     Compact(compact::Args),
+    Control(control::Args),
+    CancelWork(cancel_work::Args),
+    CancelClaim(cancel_claim::Args),
+    Reprioritize(reprioritize::Args),
+    Policy(policy::Args),
     Demo(demo::Args),
 }
 
@@ -98,6 +112,11 @@ impl Command {
             Self::SubmitGraph(args) => submit_graph::run(global, args),
             Self::DispatchNext(args) => dispatch_next::run(global, args),
             Self::Compact(args) => compact::run(global, args),
+            Self::Control(args) => control::run(global, args),
+            Self::CancelWork(args) => cancel_work::run(global, args),
+            Self::CancelClaim(args) => cancel_claim::run(global, args),
+            Self::Reprioritize(args) => reprioritize::run(global, args),
+            Self::Policy(args) => policy::run(global, args),
             Self::Demo(args) => demo::run(global, args),
         }
     }

@@ -1,5 +1,6 @@
 //! Replay, planning and explanation against the conformance corpus.
 
+mod administration;
 mod admission;
 mod checkpoint;
 mod corpus_replay;

@@ -79,7 +79,7 @@ fn truncations_are_prefixes_or_refusals() {
     }
 }
 
-fn busy_policy() -> Value {
+pub(super) fn busy_policy() -> Value {
     let mut policy = aw_policy();
     policy["accounting_weights"] = json!({"": 1, "a": 3, "b": 2});
     policy["pools"]["default"]["logical_limit"] = 5.into();
@@ -90,7 +90,7 @@ fn busy_policy() -> Value {
     policy
 }
 
-fn strategy_nodes() -> impl Strategy<Value = Vec<Node>> {
+pub(super) fn strategy_nodes() -> impl Strategy<Value = Vec<Node>> {
     let node = (1..=5_i64, prop_oneof![Just(""), Just("a"), Just("b")], any::<bool>(), any::<bool>());
     proptest::collection::vec(node, 4..14).prop_map(|nodes| {
         let build = |(index, (priority, key, gated, chained)): (usize, (i64, &str, bool, bool))| {
@@ -104,7 +104,7 @@ fn strategy_nodes() -> impl Strategy<Value = Vec<Node>> {
 
 /// A step of a random run of a queue.
 #[derive(Clone, Debug)]
-enum Step {
+pub(super) enum Step {
     Grant(u32, u32),
     Deliver(usize),
     /// Completed with the Work kept open; settled, failed or left pending.
@@ -117,7 +117,7 @@ enum Step {
     Pause(bool),
 }
 
-fn strategy_steps() -> impl Strategy<Value = Vec<Step>> {
+pub(super) fn strategy_steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => (1..6_u32, 1..4_u32).prop_map(|(claims, dispatches)| Step::Grant(claims, dispatches)),
         3 => (0..9_usize).prop_map(Step::Deliver),
@@ -133,7 +133,7 @@ fn strategy_steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Takes a step; refusals are part of the game.
-fn take(queue: &mut Queue, step: &Step, at: i64, open: &mut Vec<Grant>) {
+pub(super) fn take(queue: &mut Queue, step: &Step, at: i64, open: &mut Vec<Grant>) {
     let _ = match step {
         Step::Grant(claims, dispatches) => queue.grant(at, *claims, *dispatches).map(|grants| open.extend(grants)),
         Step::Deliver(index) if *index < open.len() => {
