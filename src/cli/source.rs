@@ -43,6 +43,16 @@ impl Loaded {
     pub(crate) fn provenance(&self, members: &mut Members<'_>) {
         provenance(&self.projection, self.sha.as_deref(), self.evaluated_at, members);
     }
+
+    /// Epoch of the installed Policy, empty without one.
+    pub(crate) fn epoch(&self) -> &str {
+        self.projection.installed().map_or("", |installed| installed.epoch.as_str())
+    }
+
+    /// Repository of the queue, empty before the first commit.
+    pub(crate) fn repository(&self) -> &str {
+        self.projection.repository().map_or("", |repository| repository.as_str())
+    }
 }
 
 /// Adds `tip`, `sha` and `evaluated_at`.
