@@ -40,12 +40,15 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
     if let Some(at) = args.at {
         loaded.evaluated_at = At::new(at)?;
     }
-    let body = match (&args.work_id, &args.claim_id, &global.request_id) {
+    let mut body = match (&args.work_id, &args.claim_id, &global.request_id) {
         (Some(work_id), _, _) => work(&loaded, work_id, global.json)?,
         (_, Some(claim_id), _) => claim(&loaded, claim_id, global.json)?,
         (_, _, Some(request_id)) => request(&loaded, request_id, global.json)?,
         _ => pool(&loaded, args.pool.as_deref().unwrap_or("default"), global.json)?,
     };
+    if !global.json {
+        body.push_str(&format!("{}\n", loaded.stamp()));
+    }
     Ok(Reply::done(body))
 }
 

@@ -82,10 +82,11 @@ fn text(loaded: &Loaded, branch: Option<&str>, page: &Page) -> String {
     let word = |paused| if paused { "paused" } else { "open" };
     let branch = branch.map_or_else(|| "(a ledger file)".to_owned(), |branch| format!("branch {}", quote(branch)));
     let mut out = format!(
-        "Queue {} {branch}\nTip {} policy {}\n{} Work: {} available, {} claimed, {} completed, {} cancelled; \
+        "Queue {} {branch}\nTip {} at {} ms, policy {}\n{} Work: {} available, {} claimed, {} completed, {} cancelled; \
          {} Claims; {} native reservations\nadmission {}, grants {}; rows {}\n",
         quote(loaded.repository()),
         quote(projection.tip().map_or("", |tip| tip.as_str())),
+        loaded.evaluated_at.get(),
         quote(loaded.epoch()),
         stats.work,
         stats.counts.available,

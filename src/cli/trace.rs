@@ -72,7 +72,7 @@ fn text(loaded: &Loaded, subject: Subject<'_>, trace: &Trace, page: &Page) -> St
         Subject::Request(id) => ("request", id),
     };
     let mut out = format!(
-        "Trace of {what} {}: events {}; tip {} at {}; trace data: {}\n",
+        "Trace of {what} {}: events {}; tip {} at {} ms; trace data: {}\n",
         quote(id),
         page.range(),
         quote(loaded.projection.tip().map_or("", |tip| tip.as_str())),

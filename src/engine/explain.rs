@@ -153,11 +153,11 @@ impl Projection {
         }
     }
 
-    /// What a gate of a Work is at one time: `ready` or the word of decision 72, and its latest observation.
+    /// How a gate of a Work stands at one time: `ready` or the engine's reason, and its latest observation.
     #[must_use]
     pub fn gate_state(&self, state: &WorkState, gate: &Gate, at: At) -> (&'static str, Option<&ObservationId>) {
         let pool = self.installed().and_then(|installed| installed.policy.pools.get(&state.work.pool));
-        let word = self.gate(&gate.key, pool, at).map_or_else(gate_label, |_| Reason::Ready.as_str());
+        let word = self.gate(&gate.key, pool, at).err().unwrap_or(Reason::Ready).as_str();
         (word, self.observations.get(&gate.key).map(|latest| &latest.observation_id))
     }
 
