@@ -433,3 +433,96 @@ impl Projection {
         Ok(trace)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Event, HistoricalCommit, Scope};
+    use crate::protocol::actor::{Actor, Role};
+    use crate::protocol::json::{Scanner, Writer};
+    use crate::protocol::request::RequestKind;
+    use crate::protocol::{At, CommitId, Decimal, Epoch, Repository, RequestId, Text};
+
+    fn event(json: &str) -> Event {
+        Event::of(Scanner::new("").read(&Text::from(json)).unwrap().root()).unwrap()
+    }
+
+    /// The kept members, as a receipt would hold them.
+    fn kept(event: &Event) -> String {
+        let mut writer = Writer::new();
+        writer.object(|members| {
+            event.members.iter().for_each(|(name, text)| members.name(name, |w| w.raw(text.as_str())))
+        });
+        writer.finish()
+    }
+
+    #[test]
+    fn an_event_keeps_what_the_lists_name_and_is_its_own_receipt() {
+        let digest = "d".repeat(64);
+        for (operation, expected) in [
+            (r#"{"kind":"Policy","epoch":"e","policy":{"mode":"x"}}"#.to_owned(), r#"{"kind":"Policy"}"#.to_owned()),
+            (
+                r#"{"kind":"Work","payload":{"claim_id":"x"},"work_id":"w","depends_on":[{"work_id":"v"}]}"#.to_owned(),
+                r#"{"kind":"Work","work_id":"w"}"#.to_owned(),
+            ),
+            (
+                r#"{"kind":"Checkpoint","state":{"works":{}},"state_sha256":"x"}"#.to_owned(),
+                r#"{"kind":"Checkpoint"}"#.to_owned(),
+            ),
+            (
+                r#"{"kind":"Control","control":"grants_paused","value":true,"reason":"r"}"#.to_owned(),
+                r#"{"control":"grants_paused","kind":"Control","reason":"r","value":true}"#.to_owned(),
+            ),
+            (
+                r#"{"kind":"Claim","claim_id":"c","observations":[],"handle":"h1"}"#.to_owned(),
+                r#"{"claim_id":"c","kind":"Claim"}"#.to_owned(),
+            ),
+            (
+                r#"{"kind":"Release","dispatch_id":"d","evidence":{"kind":"delivery","receipt":"secret","run_id":"7"}}"#
+                    .to_owned(),
+                r#"{"dispatch_id":"d","evidence":{"kind":"delivery","run_id":"7"},"kind":"Release"}"#.to_owned(),
+            ),
+            (
+                format!(
+                    r#"{{"kind":"Deployment","pool":"p","worker_profile":"w","available":true,"expected_ref":"r",
+                    "profile":{{"credential_scope":"s","logical_contract":"{digest}","ref":"r2"}},"reason":"deployed"}}"#
+                ),
+                format!(
+                    r#"{{"available":true,"expected_ref":"r","kind":"Deployment","pool":"p","profile":{{"logical_contract":"{digest}","ref":"r2"}},"reason":"deployed","worker_profile":"w"}}"#
+                ),
+            ),
+        ] {
+            let event = event(&operation);
+            assert_eq!(kept(&event), expected);
+            assert_eq!(kept(&self::event(&expected)), expected, "as of the receipt");
+        }
+        let unknown = Text::from(r#"{"kind":"Theft"}"#);
+        assert!(Event::of(Scanner::new("").read(&unknown).unwrap().root()).is_err());
+    }
+
+    /// A Deployment belongs to the Work of its pool and profile, and to its own request.
+    #[test]
+    fn deployments_belong_to_their_route() {
+        let commit = HistoricalCommit {
+            ordinal: 3,
+            commit_id: CommitId::new("q").unwrap(),
+            previous: None,
+            request_id: RequestId::new("r").unwrap(),
+            kind: RequestKind::Deployment,
+            policy_epoch: Epoch::new("e").unwrap(),
+            at: At::new(1).unwrap(),
+            actor: std::sync::Arc::new(
+                Actor::new(Role::Administrator, Decimal::new("1").unwrap(), Repository::new("a/b").unwrap()).unwrap(),
+            ),
+            events: vec![
+                event(r#"{"kind":"Deployment","pool":"p","worker_profile":"w"}"#),
+                event(r#"{"kind":"Deployment","pool":"p","worker_profile":"v"}"#),
+            ],
+        };
+        let mut scope = Scope::default();
+        scope.targets.insert((Text::from("p"), Text::from("w")));
+        let matches = |scope: &Scope| commit.events.iter().map(|one| scope.matches(&commit, one)).collect::<Vec<_>>();
+        assert_eq!(matches(&scope), [true, false]);
+        scope.own = Some(3);
+        assert_eq!(matches(&scope), [true, true]);
+    }
+}
