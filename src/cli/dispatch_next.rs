@@ -84,12 +84,16 @@ fn told(published: &Published) -> Result<Told<'_>, Failure> {
     Ok(Told { projection, claims, reason, next })
 }
 
-/// What ended the fair prefix of a committed grant: the same plan, made again on the state before it.
+/// What ended the fair prefix of a committed grant: the same plan, made again on the state before it. A grant that a
+/// checkpoint replaced can only be told to be one.
 fn decided(projection: &Projection, accepted: &Accepted) -> Result<(&'static str, SelectionView), Failure> {
+    let Some(source) = accepted.source.commit() else {
+        return Ok(("request_replayed", SelectionView::refused("request_replayed")));
+    };
     let mut scanner = scanner()?;
-    let before = projection.requests().take_while(|earlier| earlier.commit_id != accepted.commit_id).count();
+    let before = projection.active().take_while(|earlier| *earlier != source).count();
     let state = projection.prefix(&mut scanner, before)?;
-    let commit = Commit::read(&mut scanner, accepted.source.text())?;
+    let commit = Commit::read(&mut scanner, source.text())?;
     let Parameters::Dispatch(parameters) = &commit.request.parameters else {
         return Err(Fault::from(Code::Internal).into());
     };

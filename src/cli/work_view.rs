@@ -47,8 +47,11 @@ pub(crate) fn work_members(projection: &Projection, state: &WorkState, at: At, m
 fn ownership_members(ownership: &Ownership, members: &mut Members<'_>) {
     match ownership {
         Ownership::Available | Ownership::Claimed(_) => {}
-        Ownership::Completed { completion_id, delivery, .. } => {
+        Ownership::Completed { completion_id, delivery, keep_open, .. } => {
             members.name("completion_id", |w| completion_id.write(w));
+            if *keep_open {
+                members.name("keep_open", |w| w.bool(true));
+            }
             match delivery {
                 Delivery::Pending => {}
                 Delivery::Verified { commit_id, .. } => members.name("result_commit_id", |w| commit_id.write(w)),
@@ -83,6 +86,12 @@ pub(crate) fn write_claim(projection: &Projection, claim: &ClaimState, writer: &
         }
         if let Some(retry) = retry {
             members.name("retry_not_before", |w| retry.write(w));
+        }
+        if let Some(round) = claim.status.round() {
+            members.name("keep_open", |w| w.bool(true));
+            if let Some((_, commit)) = &round.settled {
+                members.name("result_commit_id", |w| commit.write(w));
+            }
         }
     });
 }

@@ -304,9 +304,8 @@ impl Projection {
         Ok(())
     }
 
-    fn insert_node(&mut self, node: NewNode, context: &Context<'_>) {
-        let NewNode { work, contract, account, operation } = node;
-        let ix = WorkIx(self.works.len() as u32);
+    /// Counts a Work among the vertices of its graph and gives its gates their indexes.
+    pub(crate) fn enlist(&mut self, work: &Work) -> Vec<GateIx> {
         let graph = self.graphs.entry(work.graph_id.text().clone()).or_insert_with(|| GraphState {
             pool: work.pool.clone(),
             works: 0,
@@ -326,6 +325,13 @@ impl Projection {
             }
         }
         self.largest_graph = self.largest_graph.max(graph.vertices());
+        gates
+    }
+
+    fn insert_node(&mut self, node: NewNode, context: &Context<'_>) {
+        let NewNode { work, contract, account, operation } = node;
+        let ix = WorkIx(self.works.len() as u32);
+        let gates = self.enlist(&work);
         if let Some(issue) = &work.backing_issue {
             self.bound_issues.insert(issue.issue_identity(), ix);
         }
@@ -340,6 +346,8 @@ impl Projection {
             admission_contract: contract,
             effective_priority: None,
             creator: Arc::clone(context.actor),
+            issue_link: None,
+            issue_summary: None,
             pool,
             account,
             predecessors: Vec::new(),
@@ -352,6 +360,11 @@ impl Projection {
     /// Resolves the edges of the nodes that this commit inserted, forward references included, and indexes them.
     fn link_new(&mut self, ordinal: u32) {
         let first = self.works.partition_point(|state| state.position.commit < ordinal);
+        self.link_from(first);
+    }
+
+    /// As [`Projection::link_new`] for every Work from an index on.
+    pub(crate) fn link_from(&mut self, first: usize) {
         for index in first..self.works.len() {
             let ix = WorkIx(index as u32);
             let predecessors: Vec<WorkIx> = self.works[index]

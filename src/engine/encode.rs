@@ -2,7 +2,8 @@
 
 use super::schedule::clock::Clock;
 use super::schedule::explain::write_position;
-use super::state::{ClaimState, ClaimStatus, Delivery, DispatchState, Ownership, Projection, Stats, WorkState};
+use super::schedule::pool::PoolClocks;
+use super::state::{ClaimState, ClaimStatus, Delivery, DispatchState, Ownership, Projection, Source, Stats, WorkState};
 use crate::protocol::json::{Members, Writer};
 use crate::protocol::{FairnessKey, Text, Wire as _};
 
@@ -19,65 +20,84 @@ impl Projection {
     pub fn write(&self, writer: &mut Writer) {
         writer.object(|members| {
             members.name("admission_paused", |w| w.bool(self.admission_paused));
-            members.name("claims", |w| {
-                w.object(|members| {
-                    for claim in &self.claims {
-                        members.text(claim.claim.claim_id.text(), |w| write_claim(claim, w));
-                    }
-                });
-            });
-            members.name("clocks", |w| self.write_clocks(w));
+            members.name("claims", |w| self.write_claims(w));
+            members.name("clocks", |w| self.write_clocks(w, |_| true));
             members.name("credential_generation", |w| self.generation.write(w));
             if !self.registry.0.is_empty() {
                 members.name("deployments", |w| self.registry.write(w));
             }
-            members.name("dispatches", |w| {
-                w.object(|members| {
-                    for dispatch in &self.dispatches {
-                        members.text(dispatch.assignment.dispatch_id.text(), |w| write_dispatch(dispatch, w));
-                    }
-                });
-            });
+            members.name("dispatches", |w| self.write_dispatches(w));
             members.name("grants_paused", |w| w.bool(self.grants_paused));
             members.name("ledger_bytes", |w| w.integer(self.ledger_bytes as i64));
-            members.name("observation_writes", |w| {
-                w.object(|members| {
-                    for (gate, writes) in &self.observation_writes {
-                        members.text(gate.text(), |w| w.integer(*writes as i64));
-                    }
-                });
-            });
-            members.name("observations", |w| {
-                w.object(|members| {
-                    for (gate, observation) in &self.observations {
-                        members.text(gate.text(), |w| observation.write(w));
-                    }
-                });
-            });
-            members.name("policy", |w| match &self.installed {
-                Some(installed) => installed.policy.write(w),
-                None => w.raw("null"),
-            });
-            members.name("policy_epoch", |w| {
-                w.string(self.installed.as_ref().map_or("", |installed| installed.epoch.as_str()));
-            });
+            members.name("observation_writes", |w| self.write_observation_writes(w));
+            members.name("observations", |w| self.write_observations(w));
+            members.name("policy", |w| self.write_policy(w));
+            members.name("policy_epoch", |w| w.string(self.epoch_text()));
             members.name("repository", |w| w.string(self.repository.as_ref().map_or("", |name| name.as_str())));
             members.name("requests", |w| {
                 w.object(|members| {
-                    for accepted in &self.requests {
-                        members.text(accepted.request_id.text(), |w| accepted.source.write(w));
+                    for (ordinal, accepted) in self.requests.iter().enumerate() {
+                        members.text(accepted.request_id.text(), |w| match &accepted.source {
+                            Source::Commit(text) => text.write(w),
+                            Source::Receipt(text) => self.write_replaced(ordinal as u32, text, w),
+                        });
                     }
                 });
             });
             members.name("stats", |w| w.object(|members| self.stats().members(members)));
             members.name("tip", |w| w.string(self.tip.as_ref().map_or("", |tip| tip.as_str())));
-            members.name("works", |w| {
-                w.object(|members| {
-                    for state in &self.works {
-                        members.text(state.work.work_id.text(), |w| self.write_work(state, w));
-                    }
-                });
-            });
+            members.name("works", |w| self.write_works(w));
+        });
+    }
+
+    pub(super) fn epoch_text(&self) -> &str {
+        self.installed.as_ref().map_or("", |installed| installed.epoch.as_str())
+    }
+
+    pub(super) fn write_policy(&self, writer: &mut Writer) {
+        match &self.installed {
+            Some(installed) => installed.policy.write(writer),
+            None => writer.raw("null"),
+        }
+    }
+
+    pub(super) fn write_claims(&self, writer: &mut Writer) {
+        writer.object(|members| {
+            for claim in &self.claims {
+                members.text(claim.claim.claim_id.text(), |w| write_claim(claim, w));
+            }
+        });
+    }
+
+    pub(super) fn write_dispatches(&self, writer: &mut Writer) {
+        writer.object(|members| {
+            for dispatch in &self.dispatches {
+                members.text(dispatch.assignment.dispatch_id.text(), |w| write_dispatch(dispatch, w));
+            }
+        });
+    }
+
+    pub(super) fn write_observations(&self, writer: &mut Writer) {
+        writer.object(|members| {
+            for (gate, observation) in &self.observations {
+                members.text(gate.text(), |w| observation.write(w));
+            }
+        });
+    }
+
+    pub(super) fn write_observation_writes(&self, writer: &mut Writer) {
+        writer.object(|members| {
+            for (gate, writes) in &self.observation_writes {
+                members.text(gate.text(), |w| w.integer(*writes as i64));
+            }
+        });
+    }
+
+    pub(super) fn write_works(&self, writer: &mut Writer) {
+        writer.object(|members| {
+            for state in &self.works {
+                members.text(state.work.work_id.text(), |w| self.write_work(state, w));
+            }
         });
     }
 
@@ -93,6 +113,12 @@ impl Projection {
             if let Some(priority) = state.effective_priority {
                 members.name("effective_priority", |w| priority.write(w));
             }
+            if let Some(link) = &state.issue_link {
+                members.name("issue_link", |w| link.write(w));
+            }
+            if let Some(comment) = &state.issue_summary {
+                members.name("issue_summary", |w| comment.write(w));
+            }
             members.name("position", |w| write_position(state.position, w));
             members.name("retry_not_before", |w| state.retry_not_before.write(w));
             members.name("state", |w| w.string(state.state()));
@@ -101,8 +127,11 @@ impl Projection {
             }
             match &state.ownership {
                 Ownership::Available | Ownership::Claimed(_) => {}
-                Ownership::Completed { completion_id, delivery, .. } => {
+                Ownership::Completed { completion_id, delivery, keep_open, .. } => {
                     members.name("completion_id", |w| completion_id.write(w));
+                    if *keep_open {
+                        members.name("keep_open", |w| w.bool(true));
+                    }
                     match delivery {
                         Delivery::Pending => {}
                         Delivery::Verified { operation, commit_id } => {
@@ -125,12 +154,12 @@ impl Projection {
         });
     }
 
-    fn write_clocks(&self, writer: &mut Writer) {
+    pub(super) fn write_clocks(&self, writer: &mut Writer, keep: impl Fn(&PoolClocks) -> bool) {
         let Some(installed) = &self.installed else { return writer.raw("{}") };
         let accounting = &installed.policy.accounting;
         writer.object(|members| {
             for pool in &self.pools {
-                let Some(clocks) = &pool.clocks else { continue };
+                let Some(clocks) = pool.clocks.as_ref().filter(|clocks| keep(clocks)) else { continue };
                 members.text(pool.name.text(), |w| {
                     w.object(|members| {
                         members.name("classes", |w| write_clock(&clocks.classes, w, class_name));
@@ -185,11 +214,22 @@ pub(crate) fn write_claim(state: &ClaimState, writer: &mut Writer) {
     writer.object(|members| {
         state.claim.members(members);
         members.name("commit_id", |w| state.commit_id.write(w));
+        if let Some(comment) = &state.issue_comment {
+            members.name("issue_comment", |w| comment.write(w));
+        }
         members.name("request_id", |w| state.request_id.write(w));
         members.name("state", |w| w.string(state.status.as_str()));
         match &state.status {
             ClaimStatus::Open => {}
-            ClaimStatus::Completed { commit_id } => members.name("terminal_commit_id", |w| commit_id.write(w)),
+            ClaimStatus::Completed { commit_id, round } => {
+                members.name("terminal_commit_id", |w| commit_id.write(w));
+                if let Some(round) = round {
+                    members.name("keep_open", |w| w.bool(true));
+                    if let Some((_, commit_id)) = &round.settled {
+                        members.name("result_commit_id", |w| commit_id.write(w));
+                    }
+                }
+            }
             ClaimStatus::Cancelled { operation, commit_id } => {
                 members.name("terminal_commit_id", |w| commit_id.write(w));
                 members.name("cancellation_reason", |w| operation.reason.write(w));
@@ -246,7 +286,7 @@ impl Stats {
 }
 
 impl super::registry::Registry {
-    fn write(&self, writer: &mut Writer) {
+    pub(super) fn write(&self, writer: &mut Writer) {
         writer.object(|members| {
             for (pool, entries) in &self.0 {
                 members.text(pool.text(), |w| {

@@ -7,7 +7,6 @@ use super::schedule::{Eligibility, Reason, select};
 use super::state::{Barrier, Ownership, Projection, WorkIx, WorkState};
 use crate::protocol::fault::ensure;
 use crate::protocol::json::{Scanner, Writer};
-use crate::protocol::request::RequestKind;
 use crate::protocol::resource::{Edge, Gate};
 use crate::protocol::{At, Code, Fault, Identity, ObservationId, Wire as _, WorkId};
 
@@ -181,11 +180,11 @@ impl Projection {
             claims.unwrap_or_default().iter().map(text).collect()
         };
         let recorded = explain(self);
-        let replaced = self.requests.iter().any(|accepted| accepted.kind == RequestKind::Checkpoint);
-        if recorded.is_empty() || replaced {
+        let Some(source) = self.requests[ordinal].source.commit().filter(|_| !recorded.is_empty()) else {
             return Ok(recorded);
-        }
-        let mut past = self.prefix(scanner, ordinal + 1)?;
+        };
+        let before = self.active().take_while(|line| *line != source).count();
+        let mut past = self.prefix(scanner, before + 1)?;
         // An explanation names the tip that it is given at.
         past.tip.clone_from(&self.tip);
         let rebuilt = explain(&past);

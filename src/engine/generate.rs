@@ -282,7 +282,7 @@ impl Projection {
         let claim = self.member_claim(finish.dispatch_id.as_str(), finish.claim_handle.as_str())?;
         match &self.claim_at(claim).status {
             ClaimStatus::Open => None,
-            ClaimStatus::Completed { commit_id }
+            ClaimStatus::Completed { commit_id, .. }
             | ClaimStatus::Cancelled { commit_id, .. }
             | ClaimStatus::WorkCancelled { commit_id, .. } => Some(commit_id.clone()),
         }
@@ -304,6 +304,11 @@ impl Projection {
             Outcome::Cancelled => "cancelled",
         };
         if claim.status.as_str() == done {
+            ensure!(
+                claim.status.round().is_some() == finish.keeps_open(),
+                ClaimIneffective,
+                "the Claim was completed with the other choice of keep_open"
+            );
             return Ok(Vec::new());
         }
         self.claim_authority(ix, actor, false)?;
@@ -317,7 +322,7 @@ impl Projection {
                 claim_handle: operation.handle,
                 run_id: run.run_id.clone(),
                 run_attempt: FirstAttempt,
-                keep_open: None,
+                keep_open: finish.keeps_open().then_some(true),
             })]);
         }
         let installed = self.rules()?;
@@ -340,6 +345,17 @@ impl Projection {
         }
         Ok(operations)
     }
+}
+
+/// True if a commit carries the computed operations. A Completion's `keep_open: false` counts as absent (decision 30).
+pub(crate) fn same_operations(computed: &[Operation], carried: &[Operation]) -> bool {
+    let same = |computed: &Operation, carried: &Operation| match (computed, carried) {
+        (Operation::Completion(computed), Operation::Completion(carried)) if carried.keep_open == Some(false) => {
+            *computed == Completion { keep_open: None, ..carried.clone() }
+        }
+        _ => computed == carried,
+    };
+    computed.len() == carried.len() && computed.iter().zip(carried).all(|(computed, carried)| same(computed, carried))
 }
 
 fn encode(operation: &Operation) -> Opaque {

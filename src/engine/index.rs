@@ -13,9 +13,12 @@ pub(crate) fn work_reserve(work: &WorkState, pool: &Pool, limits: &Limits) -> u6
         return 0;
     }
     let (evidence, result) = (limits.evidence_bytes, limits.result_bytes);
+    let most = pool.retry.max_attempts.get() as u64;
     let left = match work.ownership {
+        // The Result gives every attempt back, and must not fail for want of the room that they need.
+        Ownership::Completed { keep_open: true, .. } => most,
         Ownership::Completed { .. } => 0,
-        _ => (pool.retry.max_attempts.get() as u64).saturating_sub(u64::from(work.attempts)),
+        _ => most.saturating_sub(u64::from(work.attempts)),
     };
     let claimed = if matches!(work.ownership, Ownership::Claimed(_)) { 8192 } else { 0 };
     left * (4 * evidence + 8192) + 2 * result + 2 * evidence + 8192 + claimed

@@ -7,6 +7,7 @@ mod authority;
 pub mod browse;
 pub mod budget;
 pub mod chain;
+pub mod checkpoint;
 mod encode;
 pub mod explain;
 pub mod generate;

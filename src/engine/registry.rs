@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::protocol::policy::{Policy, WorkerProfile};
 use crate::protocol::work::Work;
-use crate::protocol::{Digest, PoolName, ProfileName, Revision};
+use crate::protocol::{Digest, Opaque, PoolName, ProfileName, Revision, Wire as _};
 
 /// Deployments by pool and profile. Empty under a historical Policy.
 #[derive(Clone, Debug, Default)]
@@ -73,6 +73,17 @@ impl Registry {
     #[must_use]
     pub fn entry(&self, pool: &str, profile: &str) -> Option<&Deployed> {
         self.0.get(pool)?.get(profile)
+    }
+
+    /// The entry that a Deployment names, to be changed. The names are canonical JSON of any kind; only strings match.
+    pub(crate) fn target(
+        &mut self,
+        pool: &Opaque,
+        profile: &Opaque,
+    ) -> Option<(&PoolName, &ProfileName, &mut Deployed)> {
+        let (pool, entries) = self.0.iter_mut().find(|(name, _)| name.canonical() == pool.as_str())?;
+        let (profile, entry) = entries.iter_mut().find(|(name, _)| name.canonical() == profile.as_str())?;
+        Some((pool, profile, entry))
     }
 
     /// True if the pool has a deployed route.

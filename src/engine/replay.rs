@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::apply::Pending;
 use super::chain;
+use super::generate;
 use super::schedule::pool::{PoolState, Scales};
-use super::state::{Accepted, Context, Installed, Projection};
+use super::state::{Accepted, Context, Installed, Projection, Source};
 use crate::protocol::actor::Role;
 use crate::protocol::commit::Commit;
 use crate::protocol::fault::ensure;
@@ -41,7 +42,7 @@ pub fn replay_prefix(text: &LedgerText, scanner: &mut Scanner, commits: usize) -
     let mut projection = Projection::empty();
     for commit in ordered.into_iter().take(commits) {
         let id = commit.id.clone();
-        projection = projection.apply(commit).map_err(|fault| locate(text, scanner, id.as_str(), fault))?;
+        projection = projection.follow(commit, scanner).map_err(|fault| locate(text, scanner, id.as_str(), fault))?;
     }
     if projection.installed.is_none() {
         return Err(Fault::from(Code::PolicyMissing).into());
@@ -59,7 +60,7 @@ fn stream(text: &LedgerText, scanner: &mut Scanner) -> Option<Projection> {
         if commit.previous != projection.tip {
             return None;
         }
-        projection = projection.apply(commit).ok()?;
+        projection = projection.follow(commit, scanner).ok()?;
     }
     Some(projection)
 }
@@ -72,7 +73,18 @@ fn locate(text: &LedgerText, scanner: &mut Scanner, id: &str, fault: Fault) -> L
 }
 
 impl Projection {
-    /// Extends the state by the next commit of the chain.
+    /// Takes the next commit of a chain, which is a checkpoint only at its root.
+    ///
+    /// # Errors
+    /// As [`Projection::restore`] for a checkpoint, as [`Projection::apply`] otherwise.
+    pub fn follow(self, commit: Commit, scanner: &mut Scanner) -> Result<Self, Fault> {
+        if self.requests.is_empty() && commit.request.kind == RequestKind::Checkpoint {
+            return Self::restore(commit, scanner);
+        }
+        self.apply(commit)
+    }
+
+    /// Extends the state by the next commit of the chain, which is no checkpoint.
     ///
     /// Takes the state and gives the next one back, so that a refused commit leaves none that it half changed.
     ///
@@ -116,7 +128,7 @@ impl Projection {
         }
         pending.settle(&mut self, &context)?;
         let accepted = Accepted {
-            source,
+            source: Source::Commit(source),
             commit_id: id.clone(),
             request_id: request.id.clone(),
             kind: request.kind,
@@ -145,7 +157,8 @@ impl Projection {
         }
         let request = &commit.request;
         ensure!(!self.request_ids.contains_key(&request.id), RequestReused, "the request id is committed already");
-        refuse_later_features(commit)?;
+        let checkpoint = commit.request.kind == RequestKind::Checkpoint;
+        ensure!(!checkpoint, CheckpointInvalid, "a checkpoint stands only at the root of a chain");
         if self.requests.is_empty() {
             ensure!(is_genesis(commit), PolicyMissing, "a ledger begins with a Policy");
         }
@@ -174,7 +187,8 @@ impl Projection {
         self.check_control_scope(commit, actor)?;
         if let Parameters::Finish(finish) = &request.parameters {
             let expected = self.finish_operations(finish, actor, commit.at)?;
-            ensure!(expected == commit.operations, RequestInvalid, "the operations are not the computed ones");
+            let same = generate::same_operations(&expected, &commit.operations);
+            ensure!(same, RequestInvalid, "the operations are not the computed ones");
         }
         Ok(())
     }
@@ -236,30 +250,6 @@ fn is_genesis(commit: &Commit) -> bool {
         (RequestKind::Policy, [Operation::Policy(_)]) => commit.actor.role == Role::Administrator,
         _ => false,
     }
-}
-
-/// Deployments, checkpoints, retained rounds and Issue projection are read and checked in shape, and refused here:
-/// half of their meaning would be worse than none.
-fn refuse_later_features(commit: &Commit) -> Result<(), Fault> {
-    let unsupported = |message: &'static str| Err(Fault::new(Code::UnsupportedProtocol, message));
-    if let Parameters::Finish(finish) = &commit.request.parameters
-        && finish.keeps_open()
-    {
-        return unsupported("keep_open rounds are not supported by this version");
-    }
-    for operation in &commit.operations {
-        match operation {
-            Operation::Deployment(_) => return unsupported("Deployment is not supported by this version"),
-            Operation::Checkpoint(_) => return unsupported("Checkpoint is not supported by this version"),
-            Operation::IssueLink(_) => return unsupported("IssueLink is not supported by this version"),
-            Operation::IssueComment(_) => return unsupported("IssueComment is not supported by this version"),
-            Operation::Completion(completion) if completion.keep_open == Some(true) => {
-                return unsupported("keep_open rounds are not supported by this version");
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// What a commit carries, for admission and the budget.

@@ -12,12 +12,13 @@ use super::schedule::pool::PoolState;
 use crate::protocol::actor::Actor;
 use crate::protocol::assignment::Assignment;
 use crate::protocol::evidence::RunBinding;
+use crate::protocol::identity::CommentId;
 use crate::protocol::operation::{
     Claim, ClaimCancellation, DeliveryFailure, DispatchStep, Observation, ResultOperation, WorkCancellation,
 };
 use crate::protocol::policy::{Policy, WorkerProfile};
 use crate::protocol::request::{Parameters, RequestKind};
-use crate::protocol::resource::GateKey;
+use crate::protocol::resource::{GateKey, Resource};
 use crate::protocol::work::Work;
 use crate::protocol::{
     At, ClaimId, CommitId, Decimal, Digest, DispatchId, Epoch, Generation, Measured, ObservationId, Opaque, PoolName,
@@ -66,6 +67,8 @@ pub enum Ownership {
         completion_at: At,
         /// What became of its delivery.
         delivery: Delivery,
+        /// True if a Result makes the Work available again (engine.md 3.13).
+        keep_open: bool,
     },
     /// Ended without completion.
     Cancelled {
@@ -139,6 +142,10 @@ pub struct WorkState {
     pub effective_priority: Option<Priority>,
     /// Actor of the admitting commit.
     pub creator: Arc<Actor>,
+    /// The Issue that an IssueLink bound.
+    pub issue_link: Option<Box<Resource>>,
+    /// The comment that sums the Work up.
+    pub issue_summary: Option<CommentId>,
     pub(crate) pool: u16,
     pub(crate) account: u16,
     /// Work predecessors in edge order.
@@ -195,6 +202,12 @@ impl WorkState {
         }
     }
 
+    /// The Issue that the Work is bound to, by its node or by an IssueLink.
+    #[must_use]
+    pub fn bound_issue(&self) -> Option<&Resource> {
+        self.work.backing_issue.as_deref().or(self.issue_link.as_deref())
+    }
+
     /// Priority of the next selection.
     #[must_use]
     pub fn scheduling_priority(&self) -> Priority {
@@ -225,8 +238,18 @@ pub struct ClaimState {
     pub status: ClaimStatus,
     /// Why this Work won.
     pub explanation: Box<ClaimExplanation>,
+    /// The comment that shows this Claim.
+    pub issue_comment: Option<CommentId>,
     pub(crate) work: WorkIx,
     pub(crate) dispatch: DispatchIx,
+}
+
+/// A round of kept-open Work, from its Completion on (engine.md 3.13).
+#[derive(Clone, Debug, Default)]
+pub struct Round {
+    /// The Result that settled the round, and its commit. The Work itself forgets both when it becomes available
+    /// again. None while delivery is pending, and for ever once it failed: that failure is the Work's own.
+    pub settled: Option<(Box<ResultOperation>, CommitId)>,
 }
 
 /// How a Claim stands.
@@ -238,6 +261,8 @@ pub enum ClaimStatus {
     Completed {
         /// Commit of the Completion.
         commit_id: CommitId,
+        /// Set if the Completion kept its Work open.
+        round: Option<Box<Round>>,
     },
     /// Given up by a ClaimCancellation.
     Cancelled {
@@ -263,6 +288,15 @@ impl ClaimStatus {
             Self::Open => "open",
             Self::Completed { .. } => "completed",
             Self::Cancelled { .. } | Self::WorkCancelled { .. } => "cancelled",
+        }
+    }
+
+    /// The round that the Claim completed, if it kept its Work open.
+    #[must_use]
+    pub fn round(&self) -> Option<&Round> {
+        match self {
+            Self::Completed { round, .. } => round.as_deref(),
+            _ => None,
         }
     }
 
@@ -326,11 +360,31 @@ impl DispatchState {
     }
 }
 
+/// What is left of an accepted commit.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Canonical text of a commit of the active chain.
+    Commit(Opaque),
+    /// Canonical text of the receipt that a checkpoint keeps of it (engine.md 3.12.2).
+    Receipt(Opaque),
+}
+
+impl Source {
+    /// The commit's canonical text, while the ledger still holds it.
+    #[must_use]
+    pub fn commit(&self) -> Option<&Opaque> {
+        match self {
+            Self::Commit(text) => Some(text),
+            Self::Receipt(_) => None,
+        }
+    }
+}
+
 /// An accepted commit, as far as later decisions and reads need it.
 #[derive(Clone, Debug)]
 pub struct Accepted {
-    /// Canonical text of the commit.
-    pub source: Opaque,
+    /// The commit, or its receipt.
+    pub source: Source,
     /// Commit id.
     pub commit_id: CommitId,
     /// Request id.
@@ -380,6 +434,8 @@ pub struct Projection {
     pub(crate) observation_ids: HashMap<ObservationId, Arc<Measured<Observation>>>,
     pub(crate) observation_writes: BTreeMap<GateKey, u64>,
     pub(crate) requests: Vec<Accepted>,
+    /// How many of them are receipts; the active chain is the rest.
+    pub(crate) replaced: u32,
     pub(crate) request_ids: IdMap<RequestId, u32>,
     pub(crate) commit_ids: IdMap<CommitId, ()>,
     /// Pools of the installed Policy, in name order.
@@ -391,6 +447,8 @@ pub struct Projection {
     pub(crate) seen_generations: HashSet<Generation>,
     /// Issues bound to Work: host, repository id, resource id.
     pub(crate) bound_issues: HashMap<(Text, Text, Text), WorkIx>,
+    /// Comments that projectors recorded, and what each shows.
+    pub(crate) comments: HashMap<CommentId, CommentOwner>,
     pub(crate) graphs: HashMap<Text, GraphState>,
     /// Vertices of the largest graph; graphs only grow.
     pub(crate) largest_graph: u64,
@@ -402,6 +460,15 @@ pub struct Projection {
     /// Dispatches that hold capacity.
     pub(crate) unreleased: u32,
     pub(crate) counts: Counts,
+}
+
+/// What a recorded comment shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CommentOwner {
+    /// A Work as a whole.
+    Summary(WorkIx),
+    /// One Claim.
+    Claim(ClaimIx),
 }
 
 /// Vertices of one graph.
@@ -474,6 +541,7 @@ impl Projection {
             observation_ids: HashMap::new(),
             observation_writes: BTreeMap::new(),
             requests: Vec::new(),
+            replaced: 0,
             request_ids: IdMap::default(),
             commit_ids: IdMap::default(),
             pools: Vec::new(),
@@ -483,6 +551,7 @@ impl Projection {
             seen_generations: HashSet::from([generation.clone()]),
             generation,
             bound_issues: HashMap::new(),
+            comments: HashMap::new(),
             graphs: HashMap::new(),
             largest_graph: 0,
             ledger_bytes: 0,

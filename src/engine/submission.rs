@@ -228,15 +228,15 @@ fn fill_edge(edge: &Value, graph_id: &GraphId) -> Result<Value, Fault> {
 }
 
 impl Projection {
-    /// The state after the first `commits` commits of this chain, at most all of them.
+    /// The state after the first `lines` commits of the active chain, at most all of them.
     ///
     /// # Errors
     /// None that this chain could give: its commits were accepted in this order.
-    pub fn prefix(&self, scanner: &mut crate::protocol::json::Scanner, commits: usize) -> Result<Self, Fault> {
+    pub fn prefix(&self, scanner: &mut crate::protocol::json::Scanner, lines: usize) -> Result<Self, Fault> {
         let mut projection = Self::empty();
-        for accepted in self.requests().take(commits) {
-            let commit = crate::protocol::commit::Commit::read(scanner, accepted.source.text())?;
-            projection = projection.apply(commit)?;
+        for line in self.active().take(lines) {
+            let commit = crate::protocol::commit::Commit::read(scanner, line.text())?;
+            projection = projection.follow(commit, scanner)?;
         }
         Ok(projection)
     }

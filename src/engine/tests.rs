@@ -6,7 +6,7 @@ use hashbrown::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::state::{Counts, Ownership, Projection, WorkIx};
+use super::state::{ClaimIx, CommentOwner, Counts, Ownership, Projection, WorkIx};
 use crate::protocol::Text;
 use crate::protocol::commit::Commit;
 use crate::protocol::identity::sha256_hex;
@@ -42,6 +42,28 @@ fn recount(state: &Projection) {
     recount_edges(state);
     recount_graphs(state);
     recount_ids(state);
+    recount_issues(state);
+}
+
+fn recount_issues(state: &Projection) {
+    let mut bound = HashMap::new();
+    let mut comments = HashMap::new();
+    for (index, work) in state.works.iter().enumerate() {
+        let ix = WorkIx(index as u32);
+        if let Some(issue) = work.bound_issue() {
+            assert_eq!(bound.insert(issue.issue_identity(), ix), None, "an Issue belongs to one Work");
+        }
+        if let Some(comment) = &work.issue_summary {
+            assert_eq!(comments.insert(comment.clone(), CommentOwner::Summary(ix)), None);
+        }
+    }
+    for (index, claim) in state.claims.iter().enumerate() {
+        if let Some(comment) = &claim.issue_comment {
+            assert_eq!(comments.insert(comment.clone(), CommentOwner::Claim(ClaimIx(index as u32))), None);
+        }
+    }
+    assert_eq!(state.bound_issues, bound);
+    assert_eq!(state.comments, comments);
 }
 
 fn recount_pools(state: &Projection) {
@@ -168,7 +190,7 @@ fn recount_ids(state: &Projection) {
     assert_eq!(next_claim as usize, state.claims.len());
     let commits: BTreeSet<&str> = state.requests.iter().map(|accepted| accepted.commit_id.as_str()).collect();
     assert_eq!(commits, state.commit_ids.keys().map(|id| id.as_str()).collect());
-    let bytes: u64 = state.requests.iter().map(|accepted| accepted.source.len() as u64 + 1).sum();
+    let bytes: u64 = state.active().map(|line| line.len() as u64 + 1).sum();
     assert_eq!(state.ledger_bytes, bytes);
 }
 

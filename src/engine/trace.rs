@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-use super::state::{Accepted, ClaimState, Position, Projection};
+use super::state::{Accepted, ClaimState, Position, Projection, Source};
 use crate::protocol::actor::Actor;
 use crate::protocol::json::{Kind, Node, Scanner, Writer};
 use crate::protocol::operation::OperationKind;
@@ -186,12 +186,16 @@ pub struct HistoricalCommit {
 }
 
 impl HistoricalCommit {
-    /// Reads a commit that stands in the ledger.
-    fn live(ordinal: u32, accepted: &Accepted, scanner: &mut Scanner) -> Result<Self, Fault> {
-        let document = scanner.read(accepted.source.text())?;
-        let malformed = || Fault::new(Code::LedgerInvalid, "a commit holds a list of operations");
+    /// Reads a commit that stands in the ledger, or the receipt that a checkpoint keeps of it.
+    fn read(ordinal: u32, accepted: &Accepted, scanner: &mut Scanner) -> Result<Self, Fault> {
+        let (text, list) = match &accepted.source {
+            Source::Commit(text) => (text, "operations"),
+            Source::Receipt(text) => (text, "events"),
+        };
+        let document = scanner.read(text.text())?;
+        let malformed = || Fault::new(Code::LedgerInvalid, "a commit or receipt holds a list of operations");
         let root = document.root().object().ok_or_else(malformed)?;
-        let operations = root.get("operations").and_then(Node::array).ok_or_else(malformed)?;
+        let operations = root.get(list).and_then(Node::array).ok_or_else(malformed)?;
         let mut events = operations.map(Event::of).collect::<Result<Vec<_>, _>>()?;
         if let Some(trace) = root.get("trace") {
             events.iter_mut().for_each(|event| event.trace(trace));
@@ -395,7 +399,7 @@ impl Projection {
     /// One commit of the history by its ordinal.
     fn historical(&self, ordinal: u32, scanner: &mut Scanner) -> Result<HistoricalCommit, Fault> {
         let accepted = self.requests.get(ordinal as usize).ok_or_else(|| Fault::from(Code::Internal))?;
-        HistoricalCommit::live(ordinal, accepted, scanner)
+        HistoricalCommit::read(ordinal, accepted, scanner)
     }
 
     /// Every event that belongs to a request or a Claim, in causal order. Reads the whole history once.

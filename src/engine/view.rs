@@ -6,7 +6,7 @@ use super::state::{
     Accepted, ClaimIx, ClaimState, DispatchIx, DispatchState, GraphState, Installed, Projection, Stats, WorkIx,
     WorkState,
 };
-use crate::protocol::{CommitId, Fault, Generation, Repository};
+use crate::protocol::{CommitId, Fault, Generation, Opaque, Repository};
 
 impl Projection {
     /// Repository of the queue; none before the first commit.
@@ -73,6 +73,17 @@ impl Projection {
     /// Every accepted commit in causal order.
     pub fn requests(&self) -> impl ExactSizeIterator<Item = &Accepted> {
         self.requests.iter()
+    }
+
+    /// The canonical commits of the active chain, in causal order: what the ledger holds.
+    pub fn active(&self) -> impl Iterator<Item = &Opaque> {
+        self.requests[self.replaced as usize..].iter().filter_map(|accepted| accepted.source.commit())
+    }
+
+    /// Number of commits that the checkpoint at the root of the chain replaced; 0 without one.
+    #[must_use]
+    pub fn replaced(&self) -> usize {
+        self.replaced as usize
     }
 
     /// The accepted commit of a request id.

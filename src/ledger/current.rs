@@ -64,7 +64,7 @@ impl Current {
         }
         let Snapshot { commit, parents, tree, ledger } = snapshot;
         let text = LedgerText::new(ledger)?;
-        let known: Vec<_> = self.projection.requests().map(|accepted| accepted.source.clone()).collect();
+        let known: Vec<_> = self.projection.active().cloned().collect();
         let literal = known.len() <= text.len()
             && known
                 .iter()
@@ -75,8 +75,9 @@ impl Current {
         }
         let ledger = text.as_str().as_bytes().to_vec();
         let later = Self::replay(Snapshot { commit, parents, tree, ledger }, repository, scanner)?;
-        let extends = later.projection.requests().len() >= known.len()
-            && later.projection.requests().zip(&known).all(|(accepted, source)| accepted.source == *source);
+        let mut active = later.projection.active();
+        let extends = known.iter().all(|source| active.next() == Some(source));
+        drop(active);
         if extends { Ok(later) } else { Err(nonextending()) }
     }
 }

@@ -438,8 +438,8 @@ fn check_generated(generated: &Generated, request: &FrozenRequest, base: Option<
 fn render(projection: &Projection) -> Result<Vec<u8>, LedgerError> {
     let size = usize::try_from(projection.ledger_bytes()).unwrap_or(0);
     let mut bytes = Vec::with_capacity(size);
-    for accepted in projection.requests() {
-        bytes.extend_from_slice(accepted.source.as_str().as_bytes());
+    for line in projection.active() {
+        bytes.extend_from_slice(line.as_str().as_bytes());
         bytes.push(b'\n');
     }
     if bytes.len() == size { Ok(bytes) } else { Err(LedgerError::internal("the ledger's bytes were miscounted")) }

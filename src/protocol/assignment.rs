@@ -1,8 +1,10 @@
 //! The trusted assignment that a worker run receives (engine.md 7).
 
 use super::identity::{CommitId, DispatchId, Epoch, Handle, Opaque, PoolName, ProfileName, RequestId, WorkId};
-use super::json::{Writer, encoded_len};
-use super::{ClaimId, Wire};
+use super::json::{Kind, Node, Writer, encoded_len};
+use super::limits::MAX_DISPATCH_CLAIMS;
+use super::wire::closed;
+use super::{ClaimId, Code, Fault, Wire};
 
 /// A verified predecessor's Result, handed to its successor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +51,47 @@ pub struct Assignment {
     pub claims: Vec<Member>,
 }
 
+/// An object that the protocol does not look inside.
+fn read_object(node: Node<'_>) -> Result<Opaque, Fault> {
+    if node.kind() == Kind::Object {
+        Opaque::read(node, Code::AssignmentInvalid)
+    } else {
+        Err(node.fault(Code::AssignmentInvalid, "an object was expected"))
+    }
+}
+
+impl ResultRef {
+    fn read(node: Node<'_>) -> Result<Self, Fault> {
+        const CODE: Code = Code::AssignmentInvalid;
+        let slots = closed(node, &[("descriptor", true), ("result_commit_id", true), ("work_id", true)], CODE)?;
+        let [Some(descriptor), Some(commit_id), Some(work_id)] = slots else { return Err(CODE.into()) };
+        Ok(Self {
+            work_id: WorkId::read(work_id, CODE)?,
+            result_commit_id: CommitId::read(commit_id, CODE)?,
+            descriptor: read_object(descriptor)?,
+        })
+    }
+}
+
 impl Member {
+    fn read(node: Node<'_>) -> Result<Self, Fault> {
+        const CODE: Code = Code::AssignmentInvalid;
+        const NAMES: &[(&str, bool); 5] =
+            &[("claim_id", true), ("handle", true), ("result_refs", true), ("work", true), ("work_id", true)];
+        let slots = closed(node, NAMES, CODE)?;
+        let [Some(claim_id), Some(handle), Some(references), Some(work), Some(work_id)] = slots else {
+            return Err(CODE.into());
+        };
+        let references = references.array().ok_or_else(|| Fault::from(CODE))?;
+        Ok(Self {
+            handle: Handle::read(handle, CODE)?,
+            claim_id: ClaimId::read(claim_id, CODE)?,
+            work_id: WorkId::read(work_id, CODE)?,
+            work: read_object(work)?,
+            result_refs: references.map(ResultRef::read).collect::<Result<_, _>>()?,
+        })
+    }
+
     fn write(&self, writer: &mut Writer) {
         writer.object(|members| {
             members.name("claim_id", |w| self.claim_id.write(w));
@@ -70,6 +112,19 @@ impl Member {
 }
 
 impl Assignment {
+    /// Reads the members of an assignment: 1 to 16, each with its own handle, Claim and Work.
+    pub(crate) fn read_members(node: Node<'_>) -> Result<Vec<Member>, Fault> {
+        let invalid = || Fault::from(Code::AssignmentInvalid);
+        let items = node.array().filter(|_| (1..=MAX_DISPATCH_CLAIMS).contains(&node.array_len()));
+        let members: Vec<Member> = items.ok_or_else(invalid)?.map(Member::read).collect::<Result<_, _>>()?;
+        let distinct = members.iter().enumerate().all(|(index, member)| {
+            members[..index].iter().all(|other| {
+                other.handle != member.handle && other.claim_id != member.claim_id && other.work_id != member.work_id
+            })
+        });
+        if distinct { Ok(members) } else { Err(invalid()) }
+    }
+
     /// Writes the members, for the dispatch state that extends them.
     pub(crate) fn members(&self, members: &mut super::json::Members<'_>) {
         members.name("claims", |w| w.array(&self.claims, |w, member| member.write(w)));

@@ -49,3 +49,5 @@ pub const MAX_WEIGHT: i64 = 1_000;
 pub const MAX_ATTEMPT: i64 = 4_096;
 /// Lowest-ranked priority class; classes are 1 to 5.
 pub const MAX_PRIORITY: i64 = 5;
+/// Most bytes of the receipts of a checkpoint once inflated.
+pub const MAX_RECEIPT_BYTES: usize = 64 * 1024 * 1024;

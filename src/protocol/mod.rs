@@ -4,6 +4,7 @@ pub mod actor;
 pub mod assignment;
 pub mod code;
 pub mod commit;
+pub mod compressed;
 pub mod evidence;
 pub(crate) mod fault;
 pub mod identity;

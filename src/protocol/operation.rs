@@ -194,6 +194,14 @@ record! {
     }
 }
 
+impl Completion {
+    /// True if the Work is to stay open after this round.
+    #[must_use]
+    pub fn keeps_open(&self) -> bool {
+        self.keep_open == Some(true)
+    }
+}
+
 /// A Result's descriptor: any object, kept as canonical text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Descriptor(pub Opaque);

@@ -257,7 +257,8 @@ fn loose_number(node: Node<'_>) -> Option<i64> {
     node.integer().or_else(|| node.boolean().map(i64::from)).or_else(|| text?.parse().ok())
 }
 
-fn is_lock_path(path: &str) -> bool {
+/// True for the path of a compiled workflow.
+pub(crate) fn is_lock_path(path: &str) -> bool {
     path.starts_with(".github/workflows/") && path.ends_with(".lock.yml") && !path.contains("..")
 }
 

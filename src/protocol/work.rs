@@ -158,6 +158,39 @@ impl Wire for WorkDraft {
     }
 }
 
+/// True for the members of a Work operation, which a Work state extends.
+pub(crate) fn is_definition_member(name: &str) -> bool {
+    NAMES.iter().any(|(member, _)| *member == name)
+}
+
+impl WorkDraft {
+    /// The Work of a definition that was admitted before, every member valid in itself.
+    ///
+    /// # Errors
+    /// The first member's fault.
+    pub(crate) fn admitted(self) -> Result<Work, Fault> {
+        Ok(Work {
+            source: self.source,
+            work_id: self.work_id,
+            graph_id: self.graph_id?,
+            node_key: self.node_key?,
+            pool: self.pool?,
+            priority: self.priority?,
+            fairness_key: self.fairness_key?,
+            worker_profile: self.worker_profile?,
+            batch_trust_domain: self.batch_trust_domain?,
+            payload: self.payload?,
+            depends_on: self.depends_on?.into_iter().collect::<Result<_, _>>()?,
+            enqueued: self.enqueued?,
+            subject: self.subject.transpose()?,
+            backing_issue: self.backing_issue.transpose()?,
+            replacement_of: self.replacement_of.transpose()?,
+            logical_contract: self.logical_contract,
+            execution_ref: self.execution_ref,
+        })
+    }
+}
+
 impl Work {
     /// Writes the operation's members, for the Work state that extends them.
     pub(crate) fn members(&self, members: &mut super::json::Members<'_>) {

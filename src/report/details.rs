@@ -29,7 +29,7 @@ pub struct Details<'a> {
 pub fn terminal(status: &ClaimStatus) -> (Option<&str>, Option<&str>, Option<At>) {
     match status {
         ClaimStatus::Open => (None, None, None),
-        ClaimStatus::Completed { commit_id } => (Some(commit_id.as_str()), None, None),
+        ClaimStatus::Completed { commit_id, .. } => (Some(commit_id.as_str()), None, None),
         ClaimStatus::Cancelled { operation, commit_id } => {
             (Some(commit_id.as_str()), Some(operation.reason.as_str()), Some(operation.retry_not_before))
         }
@@ -105,7 +105,7 @@ impl Details<'_> {
     fn delivery_lines(&self, lines: &mut Vec<String>) {
         let barrier = self.work.barrier().as_str();
         match &self.work.ownership {
-            Ownership::Completed { completion_id, delivery, .. } => {
+            Ownership::Completed { completion_id, delivery, keep_open, .. } => {
                 lines.push(match delivery {
                     Delivery::Failed(failure) => {
                         format!("Delivery: {barrier} | disposition: {}", quote(failure.disposition.as_str()))
@@ -115,6 +115,9 @@ impl Details<'_> {
                 lines.push(format!("Completion: {}", quote(completion_id.as_str())));
                 if let Delivery::Verified { commit_id, .. } = delivery {
                     lines.push(format!("Result commit: {}", quote(commit_id.as_str())));
+                }
+                if *keep_open {
+                    lines.push("Kept open: a verified delivery makes the Work available again".to_owned());
                 }
             }
             Ownership::Cancelled { operation, commit_id, .. } => {
@@ -187,6 +190,13 @@ impl Details<'_> {
                 quote(claim.claim.handle.as_str()),
                 quote(claim.claim.dispatch_id.as_str()),
             );
+            if let Some(round) = claim.status.round() {
+                let result = round
+                    .settled
+                    .as_ref()
+                    .map_or_else(String::new, |(_, commit)| format!(" result={}", quote(commit.as_str())));
+                line.push_str(&format!(" kept-open{result}"));
+            }
             let (commit, reason, _) = terminal(&claim.status);
             if let Some(commit) = commit {
                 line.push_str(&format!(" ended={}", quote(commit)));

@@ -173,3 +173,26 @@ fn every_step_is_told_apart() {
     queue.release(&grant, 2004).unwrap();
     assert_eq!(seen(&queue), [false, true, true, true, false]);
 }
+
+/// A kept-open round is told apart from a final one: on the Work while its delivery is pending, on its Claim for good.
+#[test]
+fn kept_open_rounds_are_shown() {
+    let mut queue = Queue::open(&aw_policy(), &[Node::new("a")]);
+    let grant = queue.grant(2000, 1, 1).unwrap().remove(0);
+    queue.start(&grant, 2001).unwrap();
+    queue.bind(&grant, 2002).unwrap();
+    let finish = json!({"dispatch_id": grant.dispatch, "claim_handle": grant.handle, "outcome": "completed",
+        "keep_open": true});
+    queue.request(RequestKind::Finish, &grant.worker(), 2003, &finish).unwrap();
+    let pending = told(&queue, &["--work-id", &grant.work]);
+    assert_eq!((&pending["work"]["keep_open"], &pending["claim"]["keep_open"]), (&json!(true), &json!(true)));
+    assert!(pending["details"].as_str().unwrap().contains("\nKept open: "));
+    queue.result(&grant, 2004).unwrap();
+    let again = told(&queue, &["--work-id", &grant.work]);
+    assert_eq!((again["work"]["state"].as_str(), &again["work"]["keep_open"]), (Some("available"), &Value::Null));
+    let result = again["claims"][0]["result_commit_id"].as_str().unwrap();
+    assert_eq!(result, queue.state.tip().unwrap().as_str());
+    let details = again["details"].as_str().unwrap();
+    assert!(details.contains(&format!(" kept-open result=\"{result}\" ended=")), "{details}");
+    assert!(!details.contains("\nKept open: "));
+}

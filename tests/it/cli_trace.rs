@@ -3,8 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::support::built::{ADMINISTRATOR, DISPATCHER, Node, Queue, aw_policy, seen};
-use crate::support::cli::{Ran, run};
+use crate::support::cli::{Ran, feed, run};
 use crate::support::git::Bare;
+use crate::support::ledger::{HOST, typed};
+use wq_action::engine::Projection;
+use wq_action::engine::checkpoint::CheckpointInputs;
+use wq_action::protocol::At;
+use wq_action::protocol::commit::Commit;
+use wq_action::protocol::json::Scanner;
 use wq_action::protocol::request::RequestKind;
 
 /// A bare repository that holds a ledger.
@@ -57,6 +63,12 @@ fn busy() -> (Queue, Vec<crate::support::built::Grant>) {
         queue.result(grant, 2004).unwrap();
     }
     queue.release(&grants[0], 2005).unwrap();
+    let mut route = policy["pools"]["default"]["profiles"]["default"].clone();
+    route["ref"] = "1".repeat(40).into();
+    let deployment = json!({"kind": "Deployment", "pool": "default", "worker_profile": "default",
+        "expected_ref": "0".repeat(40), "expected_contract": "c".repeat(64), "profile": route, "available": true,
+        "reason": "worker_deployed"});
+    queue.operate(RequestKind::Deployment, ADMINISTRATOR, 2900, &[deployment]).unwrap();
     queue.grant(3000, 1, 1).unwrap();
     (queue, grants)
 }
@@ -73,7 +85,7 @@ fn a_trace_is_what_happened_around_its_subject() {
     let of = |name: &str| trace(&bare, &["--claim-id", &claim(name).claim]);
     let around = |more: &[&'static str]| {
         let group = ["Claim", "Dispatch/started", "Dispatch/bound", "Completion", "Result", "Release"];
-        [&["Policy", "Work"][..], more, &group].concat()
+        [&["Policy", "Work"][..], more, &group, &["Deployment"]].concat()
     };
     assert_eq!(kinds(&of("b")), around(&["WorkPriority", "Control"]));
     assert_eq!(kinds(&of("a")), around(&["Control", "Observation/ready"]));
@@ -82,7 +94,7 @@ fn a_trace_is_what_happened_around_its_subject() {
         (answer["status"].as_str(), answer["trace_availability"].as_str()),
         (Some("operator_live_read"), Some("ledger_only"))
     );
-    assert_eq!((answer["total_events"].as_u64(), answer["limit"].as_u64()), (Some(10), Some(100)));
+    assert_eq!((answer["total_events"].as_u64(), answer["limit"].as_u64()), (Some(11), Some(100)));
     assert_eq!(
         (&answer["at"], answer["claim_id"].as_str()),
         (&answer["evaluated_at"], Some(claim("a").claim.as_str()))
@@ -132,7 +144,8 @@ fn a_trace_is_what_happened_around_its_subject() {
             "Result",
             "Completion",
             "Result",
-            "Release"
+            "Release",
+            "Deployment"
         ]
     );
     // Both observations of one request are its own, though no Claim rests on the second.
@@ -140,14 +153,14 @@ fn a_trace_is_what_happened_around_its_subject() {
     assert_eq!(kinds(&trace(&bare, &["--request-id", look])), ["Policy", "Observation/ready", "Observation/ready"]);
 
     let mut joined = Vec::new();
-    for offset in (0..15).step_by(4) {
+    for offset in (0..16).step_by(4) {
         let page = trace(&bare, &["--request-id", grant, "--offset", &offset.to_string(), "--limit", "4"]);
-        assert_eq!(page["next_offset"].as_u64(), (offset + 4 < 15).then_some(offset + 4));
+        assert_eq!(page["next_offset"].as_u64(), (offset + 4 < 16).then_some(offset + 4));
         joined.extend(page["events"].as_array().unwrap().iter().cloned());
     }
     assert_eq!(json!(joined), request["events"]);
     let people = ask(&bare, &["--request-id", grant, "--limit", "4"]);
-    assert!(people.out.contains("events 1..4/15") && people.out.contains("trace data: none"), "{people:?}");
+    assert!(people.out.contains("events 1..4/16") && people.out.contains("trace data: none"), "{people:?}");
     assert!(people.out.is_ascii() && people.out.ends_with("--offset 4\n") && people.out.lines().count() == 6);
     assert_eq!(bare.contents(), before, "reading writes nothing");
 }
@@ -191,6 +204,74 @@ fn a_trace_says_whether_there_is_trace_data() {
     assert_eq!(explain(&bare), explain(&all));
 }
 
+/// The ledger after its history was replaced by its state.
+fn compacted(queue: &Queue) -> Projection {
+    let inputs = CheckpointInputs {
+        prior_git_sha: &typed(&format!("\"{}\"", "a".repeat(40))),
+        actor: &typed(ADMINISTRATOR),
+        at: At::new(4000).unwrap(),
+    };
+    let mut scanner = Scanner::new(HOST);
+    let built = queue.state.checkpoint(&inputs, &mut scanner).unwrap();
+    let commit = Commit::read(&mut scanner, built.commit.text()).unwrap();
+    Projection::empty().follow(commit, &mut scanner).unwrap()
+}
+
+/// O-018, O-303: compaction changes no trace and no explanation. A Claim is one attempt: what ended it cannot be
+/// changed, and its handle names it in every event, after its settlement, its release, and where the history is gone.
+#[test]
+fn traces_and_explanations_survive_compaction() {
+    let (mut queue, grants) = busy();
+    for outcome in ["cancelled", "completed"] {
+        assert!(queue.finish(&grants[0], outcome, 3500).is_err(), "its one attempt is over");
+    }
+    let text: String = compacted(&queue).active().map(|line| format!("{}\n", line.as_str())).collect();
+    assert_eq!(text.lines().count(), 1);
+    let (whole, short) = (hold(&queue.text), tempfile::tempdir().unwrap());
+    let grant = queue.state.request(queue.state.claim(&grants[0].claim).unwrap().request_id.as_str()).unwrap();
+    let request = grant.request_id.as_str();
+    for selector in [["--claim-id", &grants[0].claim], ["--claim-id", &grants[1].claim], ["--request-id", request]] {
+        let before = trace(&whole, &selector);
+        let after = feed(short.path(), &[&["trace", "--ledger", "-", "--json"], &selector[..]].concat(), &text).json(0);
+        assert_eq!(before["events"], after["events"]);
+        assert_ne!(before["tip"], after["tip"]);
+        for event in after["events"].as_array().unwrap().iter().filter(|event| event["claim_id"] == grants[0].claim) {
+            assert_eq!(
+                (&event["claim_handle"], &event["dispatch_id"]),
+                (&json!(grants[0].handle), &json!(grants[0].dispatch))
+            );
+        }
+        let place = ["--remote", "queue.git", "--repo", "owner/repo", "--json"];
+        let told = run(whole.around(), &[&["explain"], &selector[..], &place].concat()).json(0);
+        let kept =
+            feed(short.path(), &[&["explain", "--ledger", "-", "--json"], &selector[..]].concat(), &text).json(0);
+        let lasting = |answer: &Value| {
+            let mut answer = answer.clone();
+            let members = answer.as_object_mut().unwrap();
+            // What names the moment, and the word that only a grant replayed here has.
+            for member in ["tip", "sha", "evaluated_at", "label"] {
+                members.remove(member);
+            }
+            for claim in answer["claims"].as_array_mut().into_iter().flatten() {
+                claim.as_object_mut().unwrap().remove("tip");
+            }
+            answer
+        };
+        assert_eq!(lasting(&told), lasting(&kept));
+    }
+    // The checkpoint is an event of its own request, after everything that it replaced; what follows comes after it.
+    let checkpoint: Value = serde_json::from_str(text.trim_end()).unwrap();
+    let own = checkpoint["request"]["id"].as_str().unwrap();
+    let arguments = ["trace", "--ledger", "-", "--json", "--request-id", own];
+    let answer = feed(short.path(), &arguments, &text).json(0);
+    let last = answer["events"].as_array().unwrap().last().unwrap();
+    let commits = queue.text.lines().count();
+    assert_eq!((last["kind"].as_str(), &last["position"]["commit"]), (Some("Checkpoint"), &json!(commits)));
+    assert!(last["state"].is_null());
+    let inspect = ["inspect", "--ledger", "-", "--claim-id", &grants[0].claim];
+    assert!(feed(short.path(), &inspect, &text).out.contains(&format!("Handle: \"{}\"", grants[0].handle)));
+}
+
 /// Exactly one selector, a page within its bounds, known ids: anything else is refused by its code, the form of the
 /// command line before anything is read.
 #[test]
@@ -215,10 +296,13 @@ fn a_trace_is_about_one_thing() {
     let refused = |arguments: &[&str]| ask(&bare, &[arguments, &["--json"]].concat()).error(2);
     assert_eq!(refused(&["--claim-id", "none"]), "claim_missing");
     assert_eq!(refused(&["--request-id", "none"]), "request_missing");
-    for offset in ["10", "11", "9007199254740991"] {
+    for offset in ["11", "12", "9007199254740991"] {
         assert_eq!(refused(&["--claim-id", &grants[0].claim, "--offset", offset]), "inspection_invalid");
     }
-    assert_eq!(trace(&bare, &["--claim-id", &grants[0].claim, "--offset", "9"])["events"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        trace(&bare, &["--claim-id", &grants[0].claim, "--offset", "10"])["events"].as_array().unwrap().len(),
+        1
+    );
 }
 
 /// O-304: a page of events holds at most 64 KiB too, whatever their Claims rest on.

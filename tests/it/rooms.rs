@@ -55,7 +55,7 @@ const ROOMS: &[Room] = &[
 ];
 
 /// Crates that a pure room may use beside `std`.
-const PURE_CRATES: &[&str] = &["hashbrown", "memchr", "sha2", "num_bigint", "thiserror"];
+const PURE_CRATES: &[&str] = &["base64", "hashbrown", "memchr", "miniz_oxide", "num_bigint", "sha2", "thiserror"];
 
 /// Crates that only some rooms may use.
 const RESERVED: &[(&str, &[&str])] = &[

@@ -141,7 +141,7 @@ impl<'a> Simulation<'a> {
         let dispatch = projection.dispatch(dispatch_id.as_str()).ok_or_else(missing)?;
         let mut results = Vec::new();
         for claim in members(&projection, dispatch) {
-            if let ClaimStatus::Completed { commit_id } = &claim.status {
+            if let ClaimStatus::Completed { commit_id, .. } = &claim.status {
                 let mut evidence = self.evidence(dispatch, EvidenceKind::Delivery, EvidenceSource::VerifiedReceipts)?;
                 (evidence.run_id, evidence.run_attempt) = (Some(run.run_id.clone()), Some(FirstAttempt));
                 evidence.receipt = Some(Identity::new(format!("simulated-receipt-{}", run.run_id))?);

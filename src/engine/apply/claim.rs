@@ -118,6 +118,7 @@ impl Projection {
                 capacity_before: planned.before,
                 capacity_after: planned.after,
             }),
+            issue_comment: None,
             work: planned.work,
             dispatch,
         });

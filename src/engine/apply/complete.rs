@@ -1,6 +1,6 @@
 //! Completion.
 
-use crate::engine::state::{ClaimStatus, Context, Delivery, Ownership, Projection};
+use crate::engine::state::{ClaimStatus, Context, Delivery, Ownership, Projection, Round};
 use crate::protocol::fault::ensure;
 use crate::protocol::operation::Completion;
 use crate::protocol::{Code, Fault};
@@ -18,13 +18,16 @@ impl Projection {
             && run.is_some_and(|run| run.run_id == completion.run_id);
         ensure!(same, ClaimScopeInvalid, "the Completion names another Work, dispatch, handle or run");
         let work = claim.work;
-        self.close_claim(ix, ClaimStatus::Completed { commit_id: context.commit_id.clone() });
+        let keep_open = completion.keeps_open();
+        let round = keep_open.then(Box::<Round>::default);
+        self.close_claim(ix, ClaimStatus::Completed { commit_id: context.commit_id.clone(), round });
         self.change_work(work, |state| {
             state.ownership = Ownership::Completed {
                 claim: ix,
                 completion_id: context.commit_id.clone(),
                 completion_at: context.at,
                 delivery: Delivery::Pending,
+                keep_open,
             };
         });
         Ok(())

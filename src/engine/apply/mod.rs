@@ -4,7 +4,9 @@ mod cancel;
 mod claim;
 mod complete;
 mod control;
+pub(super) mod deploy;
 mod dispatch;
+mod issue;
 mod observe;
 mod release;
 mod settle;
@@ -100,10 +102,11 @@ impl Projection {
             Operation::DeliveryFailure(failure) => self.apply_failure(failure, context),
             Operation::Dispatch(step) => self.apply_dispatch(*step, context),
             Operation::Release(release) => self.apply_release(&release, context),
-            Operation::Deployment(_)
-            | Operation::Checkpoint(_)
-            | Operation::IssueLink(_)
-            | Operation::IssueComment(_) => Err(Fault::from(Code::UnsupportedProtocol)),
+            Operation::Deployment(deployment) => self.apply_deployment(*deployment),
+            Operation::IssueLink(link) => self.apply_issue_link(*link, context),
+            Operation::IssueComment(comment) => self.apply_issue_comment(*comment, context),
+            // Restored where it may stand, and refused before it comes here.
+            Operation::Checkpoint(_) => Err(Fault::from(Code::CheckpointInvalid)),
         }
     }
 }

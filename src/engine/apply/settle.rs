@@ -1,6 +1,6 @@
 //! Result and DeliveryFailure: the delivery barrier settles once.
 
-use crate::engine::state::{Context, Delivery, Ownership, Projection, WorkIx};
+use crate::engine::state::{ClaimIx, ClaimStatus, Context, Delivery, Ownership, Projection, WorkIx};
 use crate::protocol::evidence::{Effects, EvidenceKind};
 use crate::protocol::fault::ensure;
 use crate::protocol::operation::{DeliveryFailure, ResultOperation};
@@ -10,13 +10,29 @@ use crate::protocol::{At, ClaimId, Code, CommitId, Fault, WorkId};
 /// A Completion whose delivery is pending.
 struct Open {
     work: WorkIx,
+    claim: ClaimIx,
     completion_at: At,
+    keep_open: bool,
+}
+
+/// How a Claim or Work was settled before.
+enum Settled<'a> {
+    Result(&'a ResultOperation),
+    Failure(&'a DeliveryFailure),
 }
 
 impl Projection {
-    fn settled(&self, work_id: &WorkId) -> Option<&Delivery> {
+    /// The settlement of a round of this Claim, or else of the Work.
+    fn settled(&self, claim_id: &ClaimId, work_id: &WorkId) -> Option<Settled<'_>> {
+        let round = self.claim(claim_id.as_str()).and_then(|claim| claim.status.round());
+        if let Some((operation, _)) = round.and_then(|round| round.settled.as_ref()) {
+            return Some(Settled::Result(operation));
+        }
         match &self.work(work_id.as_str())?.ownership {
-            Ownership::Completed { delivery, .. } if !matches!(delivery, Delivery::Pending) => Some(delivery),
+            Ownership::Completed { delivery: Delivery::Verified { operation, .. }, .. } => {
+                Some(Settled::Result(operation))
+            }
+            Ownership::Completed { delivery: Delivery::Failed(operation), .. } => Some(Settled::Failure(operation)),
             _ => None,
         }
     }
@@ -26,10 +42,14 @@ impl Projection {
         let claim = self.claim_ids.get(claim_id).copied().ok_or_else(conflict)?;
         let work = self.work_ids.get(work_id).copied().ok_or_else(conflict)?;
         match &self.work_at(work).ownership {
-            Ownership::Completed { claim: owner, completion_id, completion_at, delivery: Delivery::Pending }
-                if *owner == claim && completion_id == completion =>
-            {
-                Ok(Open { work, completion_at: *completion_at })
+            Ownership::Completed {
+                claim: owner,
+                completion_id,
+                completion_at,
+                delivery: Delivery::Pending,
+                keep_open,
+            } if *owner == claim && completion_id == completion => {
+                Ok(Open { work, claim, completion_at: *completion_at, keep_open: *keep_open })
             }
             _ => Err(conflict()),
         }
@@ -37,8 +57,8 @@ impl Projection {
 
     pub(super) fn apply_result(&mut self, result: Box<ResultOperation>, context: &Context<'_>) -> Result<(), Fault> {
         self.check_evidence_size(&result.evidence)?;
-        if let Some(settled) = self.settled(&result.work_id) {
-            let same = matches!(settled, Delivery::Verified { operation, .. } if **operation == *result);
+        if let Some(settled) = self.settled(&result.claim_id, &result.work_id) {
+            let same = matches!(settled, Settled::Result(known) if *known == *result);
             ensure!(same, DeliveryConflict, "the delivery was settled otherwise");
             return Ok(());
         }
@@ -49,15 +69,32 @@ impl Projection {
         let size = result.descriptor.0.len() as u64;
         ensure!(size <= installed.policy.limits.result_bytes, ResourceLimit, "the descriptor exceeds its limit");
         let commit_id = context.commit_id.clone();
-        self.deliver(open.work, Delivery::Verified { operation: result, commit_id });
-        self.release_successors(open.work);
+        if open.keep_open {
+            self.reopen(&open, result, commit_id);
+        } else {
+            self.deliver(open.work, Delivery::Verified { operation: result, commit_id });
+            self.release_successors(open.work);
+        }
         Ok(())
+    }
+
+    /// Ends a round of kept-open Work: its Claim keeps the settlement, and the Work waits for a grant as if it had
+    /// never been granted, in its old place and with the clocks as they are. Successors go on waiting.
+    fn reopen(&mut self, open: &Open, result: Box<ResultOperation>, commit_id: CommitId) {
+        if let ClaimStatus::Completed { round: Some(round), .. } = &mut self.claims[open.claim.0 as usize].status {
+            round.settled = Some((result, commit_id));
+        }
+        self.change_work(open.work, |state| {
+            state.ownership = Ownership::Available;
+            state.attempts = 0;
+            state.retry_not_before = At::default();
+        });
     }
 
     pub(super) fn apply_failure(&mut self, failure: Box<DeliveryFailure>, context: &Context<'_>) -> Result<(), Fault> {
         self.check_evidence_size(&failure.evidence)?;
-        if let Some(settled) = self.settled(&failure.work_id) {
-            let same = matches!(settled, Delivery::Failed(operation) if **operation == *failure);
+        if let Some(settled) = self.settled(&failure.claim_id, &failure.work_id) {
+            let same = matches!(settled, Settled::Failure(known) if *known == *failure);
             ensure!(same, DeliveryConflict, "the delivery was settled otherwise");
             return Ok(());
         }

@@ -21,6 +21,11 @@ impl Writer {
         self.out
     }
 
+    /// Bytes written so far.
+    pub(crate) fn len(&self) -> usize {
+        self.out.len()
+    }
+
     /// Text that is canonical JSON already, or punctuation.
     pub fn raw(&mut self, text: &str) {
         self.out.push_str(text);

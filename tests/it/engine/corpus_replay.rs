@@ -1,7 +1,5 @@
-//! Every ledger of the corpus replays to the published projection at every prefix, as far as its operations are
-//! supported; predictions and explanations agree with the reference.
-
-use std::collections::BTreeMap;
+//! Every ledger of the corpus replays to the published projection at every prefix; predictions and explanations agree
+//! with the reference.
 
 use serde_json::Value;
 use wq_action::engine::Projection;
@@ -9,55 +7,29 @@ use wq_action::engine::schedule::{Plan, PlanInputs, plan};
 use wq_action::protocol::identity::sha256_hex;
 use wq_action::protocol::json::{Scanner, Writer};
 use wq_action::protocol::ledger_text::LedgerText;
-use wq_action::protocol::operation::Operation;
 use wq_action::protocol::request::DispatchParameters;
 use wq_action::protocol::{At, CommitId, Fault, RequestId, Wire as _};
 
 use crate::support::corpus::{CorpusCase, load_corpus};
 use crate::support::ledger::typed;
 
-/// The state after each prefix, up to the first operation that is not supported.
-pub(super) struct Prefixes {
-    pub(super) states: Vec<Projection>,
-    /// Line of the first unsupported commit, and the feature.
-    unsupported: Option<(usize, String)>,
-}
-
-/// Feature of a commit that this version refuses.
-fn later_feature(operations: &[Operation]) -> Option<String> {
-    operations.iter().find_map(|operation| match operation {
-        Operation::Deployment(_) | Operation::Checkpoint(_) | Operation::IssueLink(_) | Operation::IssueComment(_) => {
-            Some(operation.kind().as_str().to_owned())
-        }
-        Operation::Completion(completion) if completion.keep_open == Some(true) => Some("keep_open".to_owned()),
-        _ => None,
-    })
-}
-
-pub(super) fn prefixes(case: &CorpusCase, wrong: &mut Vec<String>) -> Prefixes {
+/// The state after each prefix.
+pub(super) fn prefixes(case: &CorpusCase, wrong: &mut Vec<String>) -> Vec<Projection> {
     let text = LedgerText::new(case.text.clone()).unwrap();
     let mut scanner = Scanner::new(case.expect["host"].as_str().unwrap());
     let mut states: Vec<Projection> = Vec::new();
     let mut projection = Projection::empty();
     for (index, commit) in text.commits(&mut scanner).unwrap().into_iter().enumerate() {
-        let feature = later_feature(&commit.operations);
-        match (projection.apply(commit), feature) {
-            (Ok(next), None) => projection = next,
-            (Err(fault), Some(feature)) if fault.code().as_str() == "unsupported_protocol" => {
-                return Prefixes { states, unsupported: Some((index + 1, feature)) };
-            }
-            (Ok(_), Some(feature)) => {
-                wrong.push(format!("{} line {}: {feature} was accepted", case.name, index + 1));
-                return Prefixes { states, unsupported: Some((index + 1, feature)) };
-            }
-            (Err(fault), _) => {
+        match projection.follow(commit, &mut scanner) {
+            Ok(next) => projection = next,
+            Err(fault) => {
                 wrong.push(format!("{} line {}: {fault}", case.name, index + 1));
-                return Prefixes { states, unsupported: None };
+                break;
             }
         }
         states.push(projection.clone());
     }
-    Prefixes { states, unsupported: None }
+    states
 }
 
 pub(super) fn first_difference(path: &str, actual: &Value, expected: &Value) -> Option<String> {
@@ -79,17 +51,16 @@ pub(super) fn first_difference(path: &str, actual: &Value, expected: &Value) -> 
 #[test]
 fn every_prefix_serialises_to_the_published_digest() {
     let mut wrong = Vec::new();
-    let mut skipped: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let (mut whole, mut compared) = (0, 0);
     for case in load_corpus() {
-        let Prefixes { states, unsupported } = prefixes(&case, &mut wrong);
+        let states = prefixes(&case, &mut wrong);
         let digests = case.expect["prefix_projection_sha256"].as_array();
         for (index, state) in states.iter().enumerate() {
             let text = state.serialise();
             let Some(expected) = digests.map(|digests| &digests[index]) else { continue };
             compared += 1;
             if sha256_hex(&[&text]) != *expected {
-                let detail = if index + 1 == states.len() && unsupported.is_none() {
+                let detail = if index + 1 == states.len() {
                     first_difference("", &serde_json::from_str(&text).unwrap(), &case.expect["projection"])
                 } else {
                     None
@@ -98,18 +69,11 @@ fn every_prefix_serialises_to_the_published_digest() {
                 break;
             }
         }
-        if let Some((line, feature)) = unsupported {
-            skipped.entry(feature).or_default().push(format!("{}:{line}", case.name));
-            continue;
-        }
         let Some(last) = states.last().filter(|_| states.len() as u64 == case.expect["commits"]) else { continue };
         whole += 1;
         check_whole(&case, last, &mut wrong);
     }
     crate::support::tell!("{whole} ledgers replayed whole, {compared} prefixes compared");
-    for (feature, places) in skipped {
-        crate::support::tell!("stopped at {feature}: {}", places.join(" "));
-    }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
@@ -197,16 +161,16 @@ pub(super) fn predict(state: &Projection, prediction: &Value) -> Value {
 #[test]
 fn predictions_and_explanations_agree() {
     let mut wrong = Vec::new();
-    let mut counts = [[0; 2]; 2];
+    let mut counts = [0; 2];
     for case in load_corpus() {
-        let Prefixes { states, .. } = prefixes(&case, &mut wrong);
+        let states = prefixes(&case, &mut wrong);
         let state = |entry: &Value| states.get(entry["after_commits"].as_u64().unwrap() as usize - 1);
         for prediction in case.expect["predictions"].as_array().unwrap() {
             let Some(state) = state(prediction) else {
-                counts[0][1] += 1;
+                wrong.push(format!("{}: a prediction has no state", case.name));
                 continue;
             };
-            counts[0][0] += 1;
+            counts[0] += 1;
             let at = At::new(prediction["at"].as_i64().unwrap()).unwrap();
             let selected = match state.explain_pool(prediction["pool"].as_str().unwrap(), at) {
                 Ok(view) => json(|w| view.write(w)),
@@ -223,10 +187,10 @@ fn predictions_and_explanations_agree() {
         }
         for entry in case.expect["eligibility"].as_array().unwrap() {
             let Some(state) = state(entry) else {
-                counts[1][1] += 1;
+                wrong.push(format!("{}: an explanation has no state", case.name));
                 continue;
             };
-            counts[1][0] += 1;
+            counts[1] += 1;
             let at = At::new(entry["at"].as_i64().unwrap()).unwrap();
             let work = state.work(entry["work_id"].as_str().unwrap()).unwrap();
             let actual = match state.explain_work(work, at) {
@@ -238,14 +202,6 @@ fn predictions_and_explanations_agree() {
             }
         }
     }
-    crate::support::tell!("predictions: {} compared, {} behind an unsupported operation", counts[0][0], counts[0][1]);
-    crate::support::tell!("explanations: {} compared, {} behind an unsupported operation", counts[1][0], counts[1][1]);
+    crate::support::tell!("{} predictions and {} explanations compared", counts[0], counts[1]);
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
-}
-
-/// The first operation of a ledger that this version refuses, by kind.
-pub(super) fn later_feature_of(case: &CorpusCase) -> Option<String> {
-    let text = LedgerText::new(case.text.clone()).unwrap();
-    let commits = text.commits(&mut Scanner::new(case.expect["host"].as_str().unwrap())).unwrap();
-    commits.iter().find_map(|commit| later_feature(&commit.operations))
 }

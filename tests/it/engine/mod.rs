@@ -1,6 +1,7 @@
 //! Replay, planning and explanation against the conformance corpus.
 
 mod admission;
+mod checkpoint;
 mod corpus_replay;
 mod fairness;
 mod gates;

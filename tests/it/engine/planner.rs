@@ -68,7 +68,7 @@ fn the_planner_equals_a_scan_over_everything() {
             std::str::from_utf8(&case.text).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         // Long ledgers are sampled; every state still has its digest checked elsewhere.
         let step = if ledger.len() > 200 { 7 } else { 1 };
-        let reached = prefixes(&case, &mut wrong).states;
+        let reached = prefixes(&case, &mut wrong);
         for (index, state) in reached.iter().enumerate().filter(|(index, _)| index % step == 0) {
             let text = state.serialise();
             let document: Value = serde_json::from_str(&text).unwrap();

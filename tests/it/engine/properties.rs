@@ -10,7 +10,7 @@ use wq_action::protocol::json::Scanner;
 use wq_action::protocol::ledger_text::{LedgerFault, LedgerText};
 use wq_action::protocol::request::RequestKind;
 
-use super::corpus_replay::{later_feature_of, predict};
+use super::corpus_replay::predict;
 use super::naive::Naive;
 use super::planner::{asks, prediction};
 use crate::support::built::{DISPATCHER, Grant, Node, Queue, aw_policy, grant_parameters, nodes, seen};
@@ -22,7 +22,7 @@ fn projection(bytes: Vec<u8>, host: &str) -> Result<String, LedgerFault> {
 
 /// Short ledgers of the corpus that this version supports, whole, as lines.
 fn supported() -> Vec<(CorpusCase, Vec<String>)> {
-    let cases = load_corpus().into_iter().filter(|case| case.text.len() < 100_000 && later_feature_of(case).is_none());
+    let cases = load_corpus().into_iter().filter(|case| case.text.len() < 100_000);
     cases
         .map(|case| {
             let lines = std::str::from_utf8(&case.text).unwrap().lines().map(str::to_owned).collect();

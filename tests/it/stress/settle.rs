@@ -103,7 +103,7 @@ impl<'a> Settler<'a> {
         }
         let after = self.read();
         let results = completed.iter().map(|grant| {
-            let ClaimStatus::Completed { commit_id } = &after.claim(&grant.claim).unwrap().status else {
+            let ClaimStatus::Completed { commit_id, .. } = &after.claim(&grant.claim).unwrap().status else {
                 panic!("the Claim was completed")
             };
             let evidence = grant.evidence("delivery", "verified_receipts", now(), &json!({"receipt": "receipt"}));
