@@ -341,7 +341,7 @@ fn pages_of_long_events_are_bounded_in_bytes() {
     assert!(asked > 3 && found == 1 + 12 + 64 + 12, "{asked} {found}");
 }
 
-/// S-569, S-653: no view shows a payload, a descriptor, a receipt or a line of the log, whichever way it is asked.
+/// S-569: no view shows a payload, a descriptor, a receipt or a line of the log, whichever way it is asked.
 #[test]
 fn views_are_made_of_metadata() {
     let (queue, grants) = busy();
