@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+mod compact;
 mod demo;
 mod dispatch_next;
 mod explain;
@@ -86,6 +87,7 @@ enum Command {
     SubmitWork(submit_work::Args),
     SubmitGraph(submit_graph::Args),
     DispatchNext(dispatch_next::Args),
+    Compact(compact::Args),
     Demo(demo::Args),
 }
 
@@ -102,6 +104,7 @@ impl Command {
             Self::SubmitWork(args) => submit_work::run(global, args),
             Self::SubmitGraph(args) => submit_graph::run(global, args),
             Self::DispatchNext(args) => dispatch_next::run(global, args),
+            Self::Compact(args) => compact::run(global, args),
             Self::Demo(args) => demo::run(global, args),
         }
     }

@@ -47,7 +47,9 @@ impl Metrics {
             launches: dispatches(|one| one.sender.is_some()),
             bound_runs: dispatches(|one| one.run.is_some()),
             completions: claims(|status| matches!(status, ClaimStatus::Completed { .. })),
-            results: barrier(Barrier::Verified),
+            // A round of kept-open Work has its Result on its Claim.
+            results: barrier(Barrier::Verified)
+                + claims(|status| status.round().is_some_and(|round| round.settled.is_some())),
             claim_cancellations: claims(|status| {
                 matches!(status, ClaimStatus::Cancelled { .. } | ClaimStatus::WorkCancelled { .. })
             }),

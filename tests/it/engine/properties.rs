@@ -107,6 +107,9 @@ fn strategy_nodes() -> impl Strategy<Value = Vec<Node>> {
 enum Step {
     Grant(u32, u32),
     Deliver(usize),
+    /// Completed with the Work kept open; settled, failed or left pending.
+    Keep(usize, u8),
+    Deploy(u8, bool),
     Cancel(usize, i64),
     CancelWork(usize),
     Prioritise(usize, i64),
@@ -118,6 +121,8 @@ fn strategy_steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => (1..6_u32, 1..4_u32).prop_map(|(claims, dispatches)| Step::Grant(claims, dispatches)),
         3 => (0..9_usize).prop_map(Step::Deliver),
+        2 => (0..9_usize, 0..3_u8).prop_map(|(claim, end)| Step::Keep(claim, end)),
+        1 => (0..3_u8, any::<bool>()).prop_map(|(revision, available)| Step::Deploy(revision, available)),
         2 => (0..9_usize, 0..3_i64).prop_map(|(claim, delay)| Step::Cancel(claim, delay)),
         1 => (0..14_usize).prop_map(Step::CancelWork),
         1 => (0..14_usize, 1..=5_i64).prop_map(|(node, priority)| Step::Prioritise(node, priority)),
@@ -134,6 +139,23 @@ fn take(queue: &mut Queue, step: &Step, at: i64, open: &mut Vec<Grant>) {
         Step::Deliver(index) if *index < open.len() => {
             let grant = open.remove(*index);
             queue.deliver(&grant, at)
+        }
+        Step::Keep(index, end) if *index < open.len() => {
+            let grant = open.remove(*index);
+            let kept = queue.start(&grant, at).and_then(|()| queue.bind(&grant, at)).and_then(|()| {
+                queue.keep_open(&grant, at)?;
+                match end {
+                    0 => queue.result(&grant, at),
+                    1 => queue.fail(&grant, at, "unknown", &json!({"attempts": 5})),
+                    _ => Ok(()),
+                }
+            });
+            kept.and_then(|()| queue.release(&grant, at))
+        }
+        Step::Deploy(revision, available) => {
+            // Revision 2 has another contract, so Work admitted before it waits.
+            let contract = if *revision == 2 { "d" } else { "c" };
+            super::deployments::deploy(queue, "default", &revision.to_string(), contract, *available, at)
         }
         Step::Cancel(index, delay) if *index < open.len() => {
             let grant = open.remove(*index);
