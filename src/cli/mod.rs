@@ -18,6 +18,7 @@ mod explain;
 mod failure;
 mod input;
 mod inspect;
+mod listing;
 mod output;
 mod policy;
 mod prediction;
@@ -26,11 +27,13 @@ mod recall;
 mod replay;
 mod reprioritize;
 mod source;
+mod state;
 mod stats;
 mod submit_graph;
 mod submit_work;
 mod targets;
 mod telemetry;
+mod trace;
 mod verify;
 mod work_view;
 
@@ -86,8 +89,10 @@ enum Command {
     Replay(replay::Args),
     Verify(verify::Args),
     Stats(stats::Args),
+    State(state::Args),
     Explain(explain::Args),
     Inspect(inspect::Args),
+    Trace(trace::Args),
     SubmitWork(submit_work::Args),
     SubmitGraph(submit_graph::Args),
     DispatchNext(dispatch_next::Args),
@@ -107,7 +112,9 @@ impl Command {
             Self::Verify(args) => verify::run(global, args),
             Self::Stats(args) => stats::run(global, args),
             Self::Explain(args) => explain::run(global, args),
+            Self::State(args) => state::run(global, args),
             Self::Inspect(args) => inspect::run(global, args),
+            Self::Trace(args) => trace::run(global, args),
             Self::SubmitWork(args) => submit_work::run(global, args),
             Self::SubmitGraph(args) => submit_graph::run(global, args),
             Self::DispatchNext(args) => dispatch_next::run(global, args),

@@ -152,10 +152,11 @@ fn text(loaded: &Loaded) -> String {
     );
     let limit = projection.installed().map_or(0, |installed| installed.policy.limits.ledger_bytes);
     out.push_str(&format!(
-        "{} commits, {} of {limit} bytes; recovery headroom {} bytes\n",
+        "{} commits, {} of {limit} bytes; recovery headroom {} bytes; {}\n",
         stats.transactions,
         projection.ledger_bytes(),
         projection.headroom(),
+        loaded.stamp(),
     ));
     if projection.admission_paused() || projection.grants_paused() {
         let word = |paused| if paused { "paused" } else { "open" };
