@@ -321,7 +321,7 @@ fn seventy_nested_checkpoints_keep_everything() {
 /// Appends a control, so that there is something to compact.
 fn control(state: Projection, scanner: &mut Scanner, round: usize, actor: &Value) -> Projection {
     let operation = serde_json::json!({
-        "kind": "Control", "control": "grants_paused", "value": round % 2 == 0, "reason": "round"
+        "kind": "Control", "control": "grants_paused", "value": round.is_multiple_of(2), "reason": "round"
     });
     let parameters = serde_json::json!({ "operations": [operation] }).to_string();
     let id = RequestId::new(format!("control-{round}")).unwrap();
