@@ -1,6 +1,6 @@
 //! `wq compact`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::input::{self, Refused};
 use super::publish::actor;
@@ -35,7 +35,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
             "Leave out --request-id; the command can be repeated safely.",
         ));
     }
-    let plan = args.plan.as_ref().map(read_plan).transpose()?;
+    let plan = args.plan.as_deref().map(read_plan).transpose()?;
     let access = Access::open(global)?;
     let actor = actor(&access, Role::Administrator)?;
     let mut publisher = access.publisher()?;
@@ -49,7 +49,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
     Ok(Reply::done(if global.json { json(&compaction, &current, at) } else { text(&compaction, &current) }))
 }
 
-fn read_plan(path: &PathBuf) -> Result<CompactionPlan, Failure> {
+fn read_plan(path: &Path) -> Result<CompactionPlan, Failure> {
     let long = || Fault::new(Code::ResourceLimit, "a compaction plan is longer than 4096 bytes");
     let refused = |fault: Fault| Failure::flag(&fault, "--plan");
     let bytes = match input::read(path, CompactionPlan::MAX_BYTES) {
@@ -58,7 +58,7 @@ fn read_plan(path: &PathBuf) -> Result<CompactionPlan, Failure> {
         Err(Refused::Unreadable(failure)) => return Err(failure),
     };
     let text = String::from_utf8(bytes).map_err(|_| refused(Fault::from(Code::InvalidUtf8)))?;
-    CompactionPlan::read(text.trim_end()).map_err(|fault| refused(fault))
+    CompactionPlan::read(text.trim_end()).map_err(refused)
 }
 
 fn json(compaction: &Compaction, current: &Current, at: At) -> String {

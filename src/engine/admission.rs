@@ -214,7 +214,11 @@ impl Projection {
                 && target.work.fairness_key == work.fairness_key
                 && target.work.work_id != work.work_id
         });
-        ensure!(fits, ReplacementInvalid, "the replaced Work did not fail or differs in pool, graph, priority or key");
+        ensure!(
+            fits || mutated!(ReplaceUnfailed),
+            ReplacementInvalid,
+            "the replaced Work did not fail or differs in pool, graph, priority or key"
+        );
         Ok(())
     }
 

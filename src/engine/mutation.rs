@@ -117,6 +117,8 @@ mod switches {
         IgnorePin,
         KeepOpenEnds,
         KeepOpenKeepsAttempts,
+        ReplaceUnfailed,
+        ReplaceUnremedied,
         CompactionForgetsRequests,
         CompactionResumesGrants,
         CompactionResetsDebt,

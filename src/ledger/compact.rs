@@ -183,7 +183,8 @@ impl Publisher<'_> {
         if !here {
             return Err(Fault::new(Code::CheckpointInvalid, "the plan is of another repository or branch").into());
         }
-        if plan.base_git_sha.as_str() == current.commit.to_string() {
+        let base = ObjectId::from_hex(plan.base_git_sha.as_str().as_bytes()).map_err(|_| nonextending())?;
+        if base == current.commit {
             let same = Some(&plan.base_tip) == current.projection.tip()
                 && plan.history_sha256 == current.projection.history_sha256()
                 && plan.state_sha256 == built.state_sha256;
@@ -193,7 +194,6 @@ impl Publisher<'_> {
                 Err(Fault::new(Code::CheckpointInvalid, "the plan's digests are not the current ledger's").into())
             };
         }
-        let base = ObjectId::from_hex(plan.base_git_sha.as_str().as_bytes()).map_err(|_| nonextending())?;
         if !self.store.descends(current.commit, base)? {
             return Err(nonextending());
         }
@@ -235,7 +235,8 @@ fn landed(current: &Current, tried: &[Tried]) -> Option<Compacted> {
     let document = scanner.read(root.text()).ok()?;
     let operation = document.root().object()?.get("operations")?.array()?.next()?;
     let base = operation.object()?.get("prior_git_sha").and_then(Node::plain)?;
-    let tried = tried.iter().find(|tried| tried.base.to_string() == base)?;
+    let base = ObjectId::from_hex(base.as_bytes()).ok()?;
+    let tried = tried.iter().find(|tried| tried.base == base)?;
     Some(done(root, tried.size, false, tried.line == *root))
 }
 

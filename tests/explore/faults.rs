@@ -135,6 +135,8 @@ pub(crate) const ROWS: &[Row] = &[
     row(IgnorePin, "engine/registry", "runs pinned Work on the current revision", "deployment", PROJECTION),
     row(KeepOpenEnds, SETTLE, "ends kept-open Work at its first delivery", "rounds", PROJECTION),
     row(KeepOpenKeepsAttempts, SETTLE, "carries attempts into the next round", "rounds", PROJECTION),
+    row(ReplaceUnfailed, ADMIT, "replaces Work that did not fail", "replacement", ADMISSION),
+    row(ReplaceUnremedied, "ledger/guard", "replaces Work that may have had effects", "replacement", ADMISSION),
     row(
         CompactionForgetsRequests,
         "engine/checkpoint/restore",

@@ -99,9 +99,16 @@ pub(crate) enum Kind {
         of: Of,
         by: Of,
     },
+    /// `clean` if a receipt shows that nothing was delivered.
     Failure {
         of: Of,
         attempts: i64,
+        clean: bool,
+    },
+    /// A node in the place of a failed Work.
+    Replace {
+        of: Of,
+        priority: i64,
     },
     Release {
         of: Of,

@@ -69,6 +69,9 @@ fn complaints(scope: &search::Scope, outcome: &Outcome) -> Vec<String> {
     wrong
 }
 
+/// S-616, S-618: fair-prefix packing against an independent planner (profiles X, Y, X, X among them), binding conflicts,
+/// Control, exclusive delivery outcomes and replacement, each with the exact codes of its refusals and with witnesses
+/// that the states it is about are reached. S-615: what is explored is the code itself, and the document follows it.
 #[test]
 fn every_search_is_exhausted_and_breaks_no_rule() {
     let scopes = scopes::scopes();
@@ -94,6 +97,21 @@ fn every_search_is_exhausted_and_breaks_no_rule() {
     report::section("searches", &report::searches(&found));
 }
 
+/// S-619: a search that ends before its time is no pass, however much of it is done, and says so.
+#[test]
+fn an_unfinished_search_is_no_pass() {
+    let scope = scopes::scopes().into_iter().find(|scope| scope.name == "launch").unwrap();
+    for most in [1, 50, 500] {
+        let outcome = explore(&scope, most);
+        assert!(!outcome.exhausted && outcome.violation.is_none());
+        let complaints = complaints(&scope, &outcome);
+        assert!(complaints[0].starts_with("launch: unfinished after"), "{complaints:?}");
+        let rows = report::searches(&[(scope.clone(), outcome)]);
+        assert!(rows.ends_with("| **no** |\n"), "{rows}");
+    }
+}
+
+/// S-618: every deliberate fault is caught, by the rule that it breaks and by no other.
 #[test]
 fn every_fault_is_caught_by_the_rule_that_it_breaks() {
     let named: Vec<Mutation> = ROWS.iter().map(|row| row.fault).collect();

@@ -50,6 +50,7 @@ pub(crate) fn scopes() -> Vec<Scope> {
         budget(),
         profiles(),
         gates(),
+        replacement(),
         policies(),
         deployment(),
         rounds(),
@@ -280,8 +281,8 @@ fn delivery() -> Scope {
             slot("W2 bind", Kind::Bind { of: second, run: OWN }),
             slot("R result", Kind::Result { of: FIRST, by: FIRST }).split().lossy(),
             slot("R result of c", Kind::Result { of: FIRST, by: second }),
-            slot("R failure", Kind::Failure { of: FIRST, attempts: 5 }).split(),
-            slot("R hasty failure", Kind::Failure { of: FIRST, attempts: 4 }),
+            slot("R failure", Kind::Failure { of: FIRST, attempts: 5, clean: false }).split(),
+            slot("R hasty failure", Kind::Failure { of: FIRST, attempts: 4, clean: false }),
             slot("A cancel a", Kind::CancelWork { node: "a", fence: None }),
         ],
         ticks: 0,
@@ -369,7 +370,7 @@ fn children() -> Scope {
             slot("W better child", Kind::Child { of: FIRST, priority: 1 }),
             slot("W complete", Kind::Finish { of: FIRST, run: OWN, outcome: "completed" }).split(),
             slot("R result", Kind::Result { of: FIRST, by: FIRST }),
-            slot("R failure", Kind::Failure { of: FIRST, attempts: 5 }),
+            slot("R failure", Kind::Failure { of: FIRST, attempts: 5, clean: false }),
             slot("R ended", Kind::Release { of: FIRST, proof: Proof::Terminal, cancel: false }),
             slot("A pause", Kind::PauseAdmission(true)),
             slot("P submit", Kind::Submit { node: "new" }),
@@ -456,6 +457,38 @@ fn gates() -> Scope {
     }
 }
 
+fn replacement() -> Scope {
+    Scope {
+        name: "replacement",
+        about: "a failed delivery with and without possible effects, a Result instead, and nodes that would replace the Work",
+        policy: policy(1, 2, 3),
+        nodes: vec![Node::new("a"), Node::new("b").after("a")],
+        slots: vec![
+            slot("D1 grant", Kind::Grant { claims: 1, dispatches: 1 }),
+            slot("D1 start", Kind::Start { of: FIRST, permit: true }),
+            slot("W bind", Kind::Bind { of: FIRST, run: OWN }),
+            slot("W complete", Kind::Finish { of: FIRST, run: OWN, outcome: "completed" }),
+            slot("R failure", Kind::Failure { of: FIRST, attempts: 5, clean: false }).split(),
+            slot("R clean failure", Kind::Failure { of: FIRST, attempts: 5, clean: true }).split(),
+            slot("R result", Kind::Result { of: FIRST, by: FIRST }),
+            slot("P replace", Kind::Replace { of: FIRST, priority: 3 }).split(),
+            slot("P replace better", Kind::Replace { of: FIRST, priority: 1 }),
+            slot("D2 grant", Kind::Grant { claims: 2, dispatches: 2 }),
+        ],
+        ticks: 0,
+        reaches: &[
+            ("R failure", "written"),
+            ("R clean failure", "written"),
+            ("R clean failure", "delivery_conflict"),
+            ("P replace", "written"),
+            ("P replace", "replacement_invalid"),
+            ("P replace", "remediation_verifier_required"),
+            ("P replace better", "replacement_invalid"),
+            ("D2 grant", "written"),
+        ],
+    }
+}
+
 fn policies() -> Scope {
     Scope {
         name: "policy",
@@ -527,7 +560,7 @@ fn rounds() -> Scope {
             slot("W1 keep", Kind::Finish { of: FIRST, run: OWN, outcome: "kept completed" }).split().lossy(),
             slot("W1 complete", Kind::Finish { of: FIRST, run: OWN, outcome: "completed" }),
             slot("R result 1", Kind::Result { of: FIRST, by: FIRST }).split(),
-            slot("R failure 1", Kind::Failure { of: FIRST, attempts: 5 }),
+            slot("R failure 1", Kind::Failure { of: FIRST, attempts: 5, clean: false }),
             slot("A cancel a", Kind::CancelWork { node: "a", fence: None }),
             slot("D2 grant", Kind::Grant { claims: 2, dispatches: 2 }),
             slot("D2 start", Kind::Start { of: (8, 1), permit: true }),

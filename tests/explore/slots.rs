@@ -178,14 +178,25 @@ impl Seen<'_> {
                     "completion_id": completion, "descriptor": {"done": grant.node}, "evidence": evidence});
                 reconcile(RequestKind::Result, vec![result])
             }
-            Kind::Failure { of, attempts } => {
+            Kind::Failure { of, attempts, clean } => {
                 let grant = self.grant(*of)?;
                 let completion = self.register.model.works[&grant.work].completion.clone()?;
                 let mut evidence = self.proof(&grant, Proof::Terminal)?;
                 evidence["attempts"] = (*attempts).into();
+                if *clean {
+                    evidence["effects"] = "none".into();
+                    evidence["receipt"] = "nothing".into();
+                }
+                let disposition = if *clean { "none" } else { "unknown" };
                 let failure = json!({"kind": "DeliveryFailure", "work_id": grant.work, "claim_id": grant.claim,
-                    "completion_id": completion, "reason": "gone", "disposition": "unknown", "evidence": evidence});
+                    "completion_id": completion, "reason": "gone", "disposition": disposition, "evidence": evidence});
                 reconcile(RequestKind::DeliveryFailure, vec![failure])
+            }
+            Kind::Replace { of, priority } => {
+                let grant = self.grant(*of)?;
+                let replaced = json!({"work_id": grant.work, "disposition": "inspection", "evidence": "seen"});
+                let node = Node::new("instead").priority(*priority).with("replacement_of", replaced).value();
+                Some((RequestKind::Submit, PRODUCER.to_owned(), json!({ "nodes": [node] })))
             }
             Kind::Release { of, proof, cancel } => {
                 let grant = self.grant(*of)?;

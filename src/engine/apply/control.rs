@@ -40,12 +40,12 @@ impl Projection {
         ensure!(
             matches!(state.ownership, Ownership::Available) || mutated!(PriorityOfClaimedWork),
             OwnershipTerminal,
-            "only available Work can be reprioritized"
+            format!("only available Work can be reprioritized, and {} is {}", change.work_id, state.state())
         );
         ensure!(
             state.scheduling_priority() == change.expected_priority || mutated!(PriorityUnseen),
             PriorityConflict,
-            "the expected priority is not the current one"
+            format!("the expected priority of {} is not the current one", change.work_id)
         );
         if mutated!(PriorityResetsDebt) {
             self.pools.iter_mut().for_each(|pool| pool.clocks = None);

@@ -194,6 +194,13 @@ impl Model {
         if self.works.contains_key(id) {
             return Ok(());
         }
+        if let Some(replaced) = node["replacement_of"]["work_id"].as_str() {
+            let before = self.works.get(replaced).ok_or_else(|| missing(ADMISSION, "Work"))?;
+            let kept = ["pool", "priority", "fairness_key"].iter().all(|name| before.definition[name] == node[name]);
+            rule!(kept && before.barrier == "failed", ADMISSION, "a node replaces Work that did not fail");
+            let clean = before.settled.as_ref().is_some_and(|settled| settled["disposition"] == "none");
+            rule!(clean, ADMISSION, "a node replaces Work that may have had effects");
+        }
         let work = Work {
             definition: Arc::new(node.clone()),
             state: State::Available,

@@ -93,7 +93,10 @@ pub(crate) const RULES: &[(&str, &str)] = &[
         "completed Work is never cancelled; a fenced cancellation needs its owner; the owner's Claim ends with it",
     ),
     (PAUSE, "nothing is granted or started while grants are paused, nothing admitted while admission is"),
-    (ADMISSION, "a worker's child keeps its parent's pool, priority and key"),
+    (
+        ADMISSION,
+        "a worker's child keeps its parent's pool, priority and key; a replacement keeps those of Work whose delivery failed without effects",
+    ),
     (BUDGET, "every accepted commit leaves room to settle everything that is open"),
     (PRIORITY, "a priority changes only on available Work, from the value that was expected"),
     (LAUNCH, "no dispatch is posted twice"),

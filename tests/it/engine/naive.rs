@@ -145,10 +145,9 @@ impl<'s> Naive<'s> {
                 return 0;
             }
             let most = pool(&work["pool"])["retry"]["max_attempts"].as_u64().unwrap();
-            let left = match state {
-                // The Result of a kept-open round makes the Work available again, with all its attempts.
-                "completed" if work["keep_open"] == true => most,
-                "completed" => 0,
+            let left = match (state, work["keep_open"] == true) {
+                ("completed", false) => 0,
+                ("completed", true) => most,
                 _ => most.saturating_sub(work["attempts"].as_u64().unwrap()),
             };
             let claimed = if state == "claimed" { 8192 } else { 0 };
