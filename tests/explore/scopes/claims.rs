@@ -1,65 +1,11 @@
-//! The searches: small queues with the actors that one question needs.
+//! Searches about one Claim's life: grant, launch, finish, release, delivery, retry.
 
-use serde_json::{Value, json};
-
-use crate::kinds::{Change, Kind, Proof, Run, TICK, slot};
+use super::{FIRST, OWN, accounts, batching, policy};
+use crate::kinds::{Kind, Proof, Run, TICK, slot};
 use crate::search::Scope;
-use crate::support::built::{Node, aw_policy};
+use crate::support::built::Node;
 
-/// The usual Policy under other limits: logical and native limit, attempts.
-fn policy(logical: u32, native: u32, attempts: u32) -> Value {
-    let mut policy = aw_policy();
-    let pool = &mut policy["pools"]["default"];
-    pool["logical_limit"] = logical.into();
-    pool["native_limit"] = native.into();
-    pool["retry"]["max_attempts"] = attempts.into();
-    policy
-}
-
-/// Two accounts, one of weight 2, and a limit for each.
-fn accounts(mut policy: Value, limit: Option<u32>) -> Value {
-    policy["accounting_weights"] = json!({"": 1, "x": 2});
-    if let Some(limit) = limit {
-        policy["pools"]["default"]["per_account_limit"] = limit.into();
-    }
-    policy
-}
-
-fn batching(mut policy: Value, claims: u32) -> Value {
-    policy["pools"]["default"]["profiles"]["default"]["max_claims"] = claims.into();
-    policy
-}
-
-const FIRST: (usize, usize) = (0, 1);
-const OWN: Run = Run::Own;
-
-/// Every search.
-pub(crate) fn scopes() -> Vec<Scope> {
-    vec![
-        race(),
-        packing(),
-        launch(),
-        finish(),
-        release(),
-        late_worker(),
-        bindings(),
-        delivery(),
-        debt(),
-        retry(),
-        children(),
-        budget(),
-        profiles(),
-        gates(),
-        replacement(),
-        policies(),
-        deployment(),
-        rounds(),
-        compaction(),
-        compacted_bindings(),
-    ]
-}
-
-fn race() -> Scope {
+pub(super) fn race() -> Scope {
     Scope {
         name: "grant race",
         about: "two dispatchers for the last slot, the second Work behind the first",
@@ -84,7 +30,7 @@ fn race() -> Scope {
     }
 }
 
-fn packing() -> Scope {
+pub(super) fn packing() -> Scope {
     Scope {
         name: "packing",
         about: "batches of two, two accounts with a limit each, a dispatch budget and three native slots",
@@ -107,7 +53,7 @@ fn packing() -> Scope {
     }
 }
 
-fn launch() -> Scope {
+pub(super) fn launch() -> Scope {
     Scope {
         name: "launch",
         about: "grant, start marker and POST, each with crash and lost answers; an operator starts the same dispatch",
@@ -138,7 +84,7 @@ fn launch() -> Scope {
     }
 }
 
-fn finish() -> Scope {
+pub(super) fn finish() -> Scope {
     Scope {
         name: "finish",
         about: "a worker completes, cancels or is cancelled, and another run tries the same",
@@ -171,7 +117,7 @@ fn finish() -> Scope {
     }
 }
 
-fn release() -> Scope {
+pub(super) fn release() -> Scope {
     let proof = |name, proof, cancel| slot(name, Kind::Release { of: FIRST, proof, cancel });
     Scope {
         name: "release",
@@ -207,7 +153,7 @@ fn release() -> Scope {
     }
 }
 
-fn late_worker() -> Scope {
+pub(super) fn late_worker() -> Scope {
     Scope {
         name: "late worker",
         about: "a reservation is freed while the POST is still under way; the Work is granted again; the first worker wakes",
@@ -238,7 +184,7 @@ fn late_worker() -> Scope {
     }
 }
 
-fn bindings() -> Scope {
+pub(super) fn bindings() -> Scope {
     let second = (0, 2);
     Scope {
         name: "bindings",
@@ -264,7 +210,7 @@ fn bindings() -> Scope {
     }
 }
 
-fn delivery() -> Scope {
+pub(super) fn delivery() -> Scope {
     let second = (4, 1);
     Scope {
         name: "delivery",
@@ -299,7 +245,7 @@ fn delivery() -> Scope {
     }
 }
 
-fn debt() -> Scope {
+pub(super) fn debt() -> Scope {
     let account = |key: &str| Node::new(key).account("x");
     Scope {
         name: "debt",
@@ -327,7 +273,7 @@ fn debt() -> Scope {
     }
 }
 
-fn retry() -> Scope {
+pub(super) fn retry() -> Scope {
     Scope {
         name: "retry",
         about: "backoff and the last of two attempts, ended by reconciler and worker",
@@ -356,7 +302,7 @@ fn retry() -> Scope {
     }
 }
 
-fn children() -> Scope {
+pub(super) fn children() -> Scope {
     Scope {
         name: "children",
         about: "a worker's submissions before, under and after its own Completion; admission pauses",
@@ -388,7 +334,7 @@ fn children() -> Scope {
     }
 }
 
-fn budget() -> Scope {
+pub(super) fn budget() -> Scope {
     let mut policy = policy(4, 8, 2);
     policy["limits"]["recovery_bytes"] = 215_000.into();
     Scope {
@@ -415,212 +361,4 @@ fn budget() -> Scope {
             ("P submit", "written"),
         ],
     }
-}
-
-fn profiles() -> Scope {
-    let mut policy = batching(policy(8, 8, 3), 2);
-    let mut other = policy["pools"]["default"]["profiles"]["default"].clone();
-    other["workflow"] = ".github/workflows/other.lock.yml".into();
-    policy["pools"]["default"]["profiles"]["other"] = other;
-    Scope {
-        name: "profiles",
-        about: "Work of routes X, Y, X, X in turn, batches of two, one to three dispatches for each request",
-        policy,
-        nodes: vec![Node::new("a"), Node::new("b").profile("other"), Node::new("c"), Node::new("d")],
-        slots: vec![
-            slot("D1 grant", Kind::Grant { claims: 4, dispatches: 3 }).split(),
-            slot("D2 grant", Kind::Grant { claims: 3, dispatches: 2 }).split(),
-            slot("D3 grant", Kind::Grant { claims: 2, dispatches: 1 }).split(),
-            slot("A cancel a", Kind::CancelWork { node: "a", fence: None }),
-            slot("A cancel c", Kind::CancelWork { node: "c", fence: None }),
-        ],
-        ticks: 0,
-        reaches: &[("D1 grant", "written"), ("D3 grant", "written"), ("D3 grant", "no_work")],
-    }
-}
-
-fn gates() -> Scope {
-    Scope {
-        name: "gates",
-        about: "an Issue that is seen closed and open again, ages, and is seen under another credential generation",
-        policy: policy(2, 2, 3),
-        nodes: vec![Node::new("a").gate(7, "completed"), Node::new("b").after("a")],
-        slots: vec![
-            slot("D1 grant", Kind::Grant { claims: 2, dispatches: 2 }).split(),
-            slot("O closed", Kind::Observe { id: "closed", closed: true }).split(),
-            slot("O open", Kind::Observe { id: "open", closed: false }),
-            slot("O closed again", Kind::Observe { id: "again", closed: true }),
-            slot("A generation", Kind::Generation("second")),
-        ],
-        ticks: 3,
-        reaches: &[("D1 grant", "written"), ("D1 grant", "no_eligible_work"), ("O closed", "observation_invalid")],
-    }
-}
-
-fn replacement() -> Scope {
-    Scope {
-        name: "replacement",
-        about: "a failed delivery with and without possible effects, a Result instead, and nodes that would replace the Work",
-        policy: policy(1, 2, 3),
-        nodes: vec![Node::new("a"), Node::new("b").after("a")],
-        slots: vec![
-            slot("D1 grant", Kind::Grant { claims: 1, dispatches: 1 }),
-            slot("D1 start", Kind::Start { of: FIRST, permit: true }),
-            slot("W bind", Kind::Bind { of: FIRST, run: OWN }),
-            slot("W complete", Kind::Finish { of: FIRST, run: OWN, outcome: "completed" }),
-            slot("R failure", Kind::Failure { of: FIRST, attempts: 5, clean: false }).split(),
-            slot("R clean failure", Kind::Failure { of: FIRST, attempts: 5, clean: true }).split(),
-            slot("R result", Kind::Result { of: FIRST, by: FIRST }),
-            slot("P replace", Kind::Replace { of: FIRST, priority: 3 }).split(),
-            slot("P replace better", Kind::Replace { of: FIRST, priority: 1 }),
-            slot("D2 grant", Kind::Grant { claims: 2, dispatches: 2 }),
-        ],
-        ticks: 0,
-        reaches: &[
-            ("R failure", "written"),
-            ("R clean failure", "written"),
-            ("R clean failure", "delivery_conflict"),
-            ("P replace", "written"),
-            ("P replace", "replacement_invalid"),
-            ("P replace", "remediation_verifier_required"),
-            ("P replace better", "replacement_invalid"),
-            ("D2 grant", "written"),
-        ],
-    }
-}
-
-fn policies() -> Scope {
-    Scope {
-        name: "policy",
-        about: "a new Policy while Work is open, settled, or still holds a reservation; a worker of the old epoch",
-        policy: policy(1, 1, 3),
-        nodes: vec![Node::new("a")],
-        slots: vec![
-            slot("D1 grant", Kind::Grant { claims: 1, dispatches: 1 }),
-            slot("D1 start", Kind::Start { of: FIRST, permit: true }),
-            slot("W bind", Kind::Bind { of: FIRST, run: OWN }),
-            slot("W complete", Kind::Finish { of: FIRST, run: OWN, outcome: "completed" }),
-            slot("R result", Kind::Result { of: FIRST, by: FIRST }),
-            slot("R ended", Kind::Release { of: FIRST, proof: Proof::Terminal, cancel: false }),
-            slot("A cancel a", Kind::CancelWork { node: "a", fence: None }),
-            slot("A policy", Kind::Policy { logical: 2 }).split(),
-            slot("P submit", Kind::Submit { node: "new" }).split(),
-            slot("D2 grant", Kind::Grant { claims: 1, dispatches: 1 }),
-        ],
-        ticks: 0,
-        reaches: &[("A policy", "written"), ("A policy", "policy_not_quiescent"), ("D2 grant", "written")],
-    }
-}
-
-fn deployment() -> Scope {
-    let old = ('0', 'c');
-    let deploy = |name, expected, revision, change| slot(name, Kind::Deploy { expected, revision, change });
-    Scope {
-        name: "deployment",
-        about: "two administrators deploy over each other: same contract, other contract, paused, widened, rewritten; pinned and free Work",
-        policy: policy(2, 2, 3),
-        nodes: vec![Node::new("a"), Node::new("pinned").with("execution_ref", "0".repeat(40))],
-        slots: vec![
-            slot("D1 grant", Kind::Grant { claims: 1, dispatches: 1 }),
-            slot("D2 grant", Kind::Grant { claims: 2, dispatches: 2 }),
-            deploy("A deploy 1", old, ('1', 'c'), Change::Activate).split(),
-            deploy("B deploy 2", old, ('2', 'd'), Change::Activate).split(),
-            deploy("A pause 0", ('1', 'c'), old, Change::Pause),
-            deploy("A widen", old, ('3', 'c'), Change::Widen),
-            deploy("A rewrite 0", old, ('0', 'd'), Change::Activate),
-            slot("P submit", Kind::Submit { node: "new" }),
-            slot("D1 start", Kind::Start { of: FIRST, permit: true }),
-            slot("W bind", Kind::Bind { of: FIRST, run: OWN }),
-            slot("W complete", Kind::Finish { of: FIRST, run: OWN, outcome: "completed" }),
-        ],
-        ticks: 0,
-        reaches: &[
-            ("A deploy 1", "written"),
-            ("A deploy 1", "deployment_conflict"),
-            ("B deploy 2", "written"),
-            ("A pause 0", "written"),
-            ("A widen", "deployment_invalid"),
-            ("A rewrite 0", "deployment_invalid"),
-            ("W complete", "written"),
-            ("D2 grant", "no_eligible_work"),
-        ],
-    }
-}
-
-fn rounds() -> Scope {
-    Scope {
-        name: "rounds",
-        about: "a Completion that keeps its Work open, its delivery, the next grant, and a successor that goes on waiting",
-        policy: policy(2, 2, 2),
-        nodes: vec![Node::new("a"), Node::new("b").after("a")],
-        slots: vec![
-            slot("D1 grant", Kind::Grant { claims: 1, dispatches: 1 }),
-            slot("D1 start", Kind::Start { of: FIRST, permit: true }),
-            slot("W1 bind", Kind::Bind { of: FIRST, run: OWN }),
-            slot("W1 keep", Kind::Finish { of: FIRST, run: OWN, outcome: "kept completed" }).split().lossy(),
-            slot("W1 complete", Kind::Finish { of: FIRST, run: OWN, outcome: "completed" }),
-            slot("R result 1", Kind::Result { of: FIRST, by: FIRST }).split(),
-            slot("R failure 1", Kind::Failure { of: FIRST, attempts: 5, clean: false }),
-            slot("A cancel a", Kind::CancelWork { node: "a", fence: None }),
-            slot("D2 grant", Kind::Grant { claims: 2, dispatches: 2 }),
-            slot("D2 start", Kind::Start { of: (8, 1), permit: true }),
-            slot("W2 bind", Kind::Bind { of: (8, 1), run: OWN }),
-            slot("W2 complete", Kind::Finish { of: (8, 1), run: OWN, outcome: "completed" }),
-            slot("A compact", Kind::Compact),
-        ],
-        ticks: 0,
-        reaches: &[
-            ("W1 keep", "written"),
-            ("W1 complete", "claim_ineffective"),
-            ("R result 1", "written"),
-            ("A cancel a", "work_terminal"),
-            ("D2 grant", "written"),
-            ("W2 complete", "written"),
-        ],
-    }
-}
-
-fn compaction() -> Scope {
-    Scope {
-        name: "compaction",
-        about: "checkpoints, one upon the other, at any point of a Claim's life and of its retry; appends that race with them",
-        policy: policy(1, 2, 2),
-        nodes: vec![Node::new("a"), Node::new("b").after("a")],
-        slots: vec![
-            slot("D1 grant", Kind::Grant { claims: 1, dispatches: 1 }).lossy(),
-            slot("D1 start", Kind::Start { of: FIRST, permit: true }),
-            slot("W bind", Kind::Bind { of: FIRST, run: OWN }),
-            slot("W complete", Kind::Finish { of: FIRST, run: OWN, outcome: "completed" }).split(),
-            slot("R result", Kind::Result { of: FIRST, by: FIRST }),
-            slot("R ended", Kind::Release { of: FIRST, proof: Proof::Terminal, cancel: true }),
-            slot("R cancel", Kind::CancelClaim { of: FIRST, backoff: TICK }),
-            slot("A compact", Kind::Compact).split(),
-            slot("A compact again", Kind::Compact),
-            slot("D2 grant", Kind::Grant { claims: 1, dispatches: 1 }),
-            slot("A pause", Kind::PauseGrants(true)),
-        ],
-        ticks: 1,
-        reaches: &[
-            ("A compact", "written"),
-            ("A compact", "conflict"),
-            ("A compact again", "written"),
-            ("D1 grant", "recovered"),
-            ("W complete", "written"),
-            ("R result", "written"),
-            ("D2 grant", "written"),
-            ("D2 grant", "grants_paused"),
-        ],
-    }
-}
-
-fn compacted_bindings() -> Scope {
-    let mut scope = bindings();
-    scope.name = "compacted bindings";
-    scope.about = "as bindings, with a checkpoint at any point";
-    for slot in &mut scope.slots {
-        slot.split = false;
-    }
-    scope.slots.push(slot("A compact", Kind::Compact).split());
-    scope.reaches = &[("A compact", "written"), ("S bind 2", "run_binding_conflict"), ("W2 bind", "written")];
-    scope
 }
