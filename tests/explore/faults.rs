@@ -144,7 +144,7 @@ pub(crate) const ROWS: &[Row] = &[
         "compaction",
         REQUEST,
     ),
-    row(CompactionResumesGrants, "engine/checkpoint/restore", "ends a pause", "compaction", COMPACTION),
+    row(CompactionResumesGrants, "engine/checkpoint/restore", "ends a pause", "rounds", COMPACTION),
     row(CompactionResetsDebt, "engine/checkpoint/restore", "forgets all debt", "compaction", COMPACTION),
     row(
         CompactionForgetsRuns,

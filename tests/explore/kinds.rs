@@ -1,6 +1,9 @@
 //! What the actors of a search may ask, and where they stand.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::register::digest;
 
 /// Backoff of the usual Policy, and the length of a tick.
 pub(crate) const TICK: i64 = 30_000;
@@ -176,18 +179,45 @@ pub(crate) struct Native {
 
 pub(crate) type Natives = BTreeMap<String, Native>;
 
+/// The text of a fixed request. Its digest stands for it wherever states are told apart.
+#[derive(Clone)]
+pub(crate) struct Fixed {
+    pub(crate) text: Rc<str>,
+    digest: u128,
+}
+
+impl Fixed {
+    pub(crate) fn new(text: &str) -> Self {
+        Self { text: Rc::from(text), digest: digest(&[text.to_owned()]) }
+    }
+}
+
+impl std::fmt::Debug for Fixed {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{:x}", self.digest)
+    }
+}
+
+impl PartialEq for Fixed {
+    fn eq(&self, other: &Self) -> bool {
+        self.digest == other.digest
+    }
+}
+
+impl Eq for Fixed {}
+
 /// Where an actor stands with its slot.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Local {
     Idle,
     /// Holds a fixed request; `fresh` if the version that it read is still the register's.
     Held {
-        request: String,
+        request: Fixed,
         fresh: bool,
     },
     /// Does not know whether its write landed.
     Doubt {
-        request: String,
+        request: Fixed,
     },
     /// Acknowledged by this very call: may launch what it grants or marks.
     Permit,

@@ -3,7 +3,7 @@
 //! at a time. `docs/EVIDENCE.md` holds its tables; this writes them:
 //!
 //! ```text
-//! WQ_UPDATE_DOCS=1 cargo test --test explore
+//! WQ_UPDATE_DOCS=1 cargo test --test explore -- --include-ignored
 //! ```
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a test may stop and may explain")]
 
@@ -69,15 +69,11 @@ fn complaints(scope: &search::Scope, outcome: &Outcome) -> Vec<String> {
     wrong
 }
 
-/// S-616, S-618: fair-prefix packing against an independent planner (profiles X, Y, X, X among them), binding conflicts,
-/// Control, exclusive delivery outcomes and replacement, each with the exact codes of its refusals and with witnesses
-/// that the states it is about are reached. S-615: what is explored is the code itself, and the document follows it.
-#[test]
-fn every_search_is_exhausted_and_breaks_no_rule() {
-    let scopes = scopes::scopes();
+/// Runs searches side by side and fails unless each is finished, clean and about something.
+fn search_all(scopes: Vec<search::Scope>, most: usize) -> Vec<(search::Scope, Outcome)> {
     let outcomes = side_by_side(&scopes, |scope| {
         let begun = std::time::Instant::now();
-        let outcome = explore(scope, MOST_STATES);
+        let outcome = explore(scope, most);
         tell!(
             "{}: {} states, {} transitions, {} ledgers, depth {}, exhausted: {}, {:.1} s",
             scope.name,
@@ -93,8 +89,25 @@ fn every_search_is_exhausted_and_breaks_no_rule() {
     let found: Vec<_> = scopes.into_iter().zip(outcomes).collect();
     let wrong: Vec<String> = found.iter().flat_map(|(scope, outcome)| complaints(scope, outcome)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    found
+}
+
+/// S-616, S-618: fair-prefix packing against an independent planner (profiles X, Y, X, X among them), binding conflicts,
+/// Control, exclusive delivery outcomes and replacement, each with the exact codes of its refusals and with witnesses
+/// that the states it is about are reached. S-615: what is explored is the code itself, and the document follows it.
+#[test]
+fn every_search_is_exhausted_and_breaks_no_rule() {
+    let found = search_all(scopes::scopes(), MOST_STATES);
     report::section("rules", &report::rules());
     report::section("searches", &report::searches(&found));
+}
+
+/// The same over wider scopes.
+#[test]
+#[ignore = "takes minutes"]
+fn every_long_search_is_exhausted_and_breaks_no_rule() {
+    let found = search_all(scopes::long_scopes(), 50 * MOST_STATES);
+    report::section("long searches", &report::searches(&found));
 }
 
 /// S-619: a search that ends before its time is no pass, however much of it is done, and says so.

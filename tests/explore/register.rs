@@ -1,6 +1,8 @@
 //! The simulated compare-and-swap register: a ledger that the shipped engine extends, checked at every write.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -22,6 +24,25 @@ use crate::naive::{Ask, Naive};
 use crate::support::built::{ADMINISTRATOR, Node, PRODUCER, frozen};
 use crate::support::ledger::{HOST, typed};
 
+/// Every version of a search, by key: equal ones are made once.
+#[derive(Default)]
+pub(crate) struct Shelf(RefCell<HashMap<u128, Rc<Register>>>);
+
+impl Shelf {
+    /// Drops all versions, which hold the shelf and each other. Returns how many there were.
+    pub(crate) fn clear(&self) -> usize {
+        let versions = self.0.take();
+        for version in versions.values() {
+            version.answers.take();
+        }
+        versions.len()
+    }
+
+    fn keep(&self, register: Register) -> Rc<Register> {
+        Rc::clone(self.0.borrow_mut().entry(register.key).or_insert_with(|| Rc::new(register)))
+    }
+}
+
 /// One version of the register. Two versions with equal keys differ in nothing but the names of commits and the order
 /// of commits that do not touch each other.
 pub(crate) struct Register {
@@ -35,15 +56,18 @@ pub(crate) struct Register {
     /// A digest of the projection in such words, without what a compaction changes.
     essence: u128,
     /// The same ledger, never compacted; none for one that is not.
-    plain: Option<Arc<Register>>,
+    plain: Option<Rc<Register>>,
     pub(crate) key: u128,
+    shelf: Rc<Shelf>,
+    /// What was asked of this version before, by request id, fingerprint and time.
+    answers: RefCell<HashMap<(String, String, i64), Answer>>,
 }
 
 /// What a request comes to on a version.
 #[derive(Clone)]
 pub(crate) enum Answer {
     /// A commit, which makes this version of it.
-    Lands(Arc<Register>),
+    Lands(Rc<Register>),
     /// The request is committed already.
     Committed,
     /// Nothing is to be written, for this reason.
@@ -65,13 +89,13 @@ impl Answer {
 
 impl Register {
     /// The version that a producer's first submission makes.
-    pub(crate) fn open(policy: &Value, nodes: &[Node]) -> Result<Self, Violation> {
+    pub(crate) fn open(shelf: &Rc<Shelf>, policy: &Value, nodes: &[Node]) -> Result<Rc<Self>, Violation> {
         let nodes: Vec<Value> = nodes.iter().map(Node::value).collect();
         let request = frozen("genesis", RequestKind::Submit, PRODUCER, &serde_json::json!({ "nodes": nodes }));
         let policy: Opaque = typed(&policy.to_string());
         let decision = Projection::bootstrap(&mut Scanner::new(HOST), &request, &policy, At::new(1000).unwrap());
         match decision.unwrap() {
-            Decision::Publish(generated) => Self::after(None, *generated),
+            Decision::Publish(generated) => Ok(shelf.keep(Self::after(shelf, None, *generated)?)),
             other => panic!("{other:?}"),
         }
     }
@@ -86,13 +110,13 @@ impl Register {
         if let (Answer::Lands(next), Answer::Lands(plain)) = (&answer, &expected) {
             let same = next.essence == plain.essence;
             rule!(same, COMPACTION, "a commit makes another state of a compacted ledger");
-            return Ok(Answer::Lands(Arc::new(next.beside(Arc::clone(plain)))));
+            return Ok(Answer::Lands(Rc::clone(next).beside(Rc::clone(plain))));
         }
         Ok(answer)
     }
 
     /// The version in which a checkpoint stands for the whole chain.
-    pub(crate) fn compact(self: &Arc<Self>, at: i64) -> Result<Answer, Violation> {
+    pub(crate) fn compact(self: &Rc<Self>, at: i64) -> Result<Answer, Violation> {
         let bytes: String = self.lines.concat();
         let prior = Revision::new(&sha256_hex(&[&bytes])[..40]).unwrap();
         let actor: Actor = typed(ADMINISTRATOR);
@@ -111,27 +135,46 @@ impl Register {
         let mut history: Vec<Arc<str>> =
             self.history.iter().map(|line| Arc::from(format!("replaced {line}"))).collect();
         history.push(Arc::from(format!("checkpoint at {at}")));
-        let next = Self::finish(built.projection, lines, model, history)?;
+        let next = Self::finish(&self.shelf, built.projection, lines, model, history)?;
         rule!(next.essence == self.essence, COMPACTION, "compaction changes the projection");
-        let plain = self.plain.clone().unwrap_or_else(|| Arc::clone(self));
-        Ok(Answer::Lands(Arc::new(next.beside(plain))))
+        let plain = self.plain.clone().unwrap_or_else(|| Rc::clone(self));
+        Ok(Answer::Lands(self.shelf.keep(next).beside(plain)))
     }
 
     /// The same version with the one that was never compacted beside it.
-    fn beside(&self, plain: Arc<Self>) -> Self {
-        Self {
+    fn beside(self: Rc<Self>, plain: Rc<Self>) -> Rc<Self> {
+        let known = self.shelf.0.borrow().get(&self.key).map(Rc::clone);
+        if let Some(known) = known.filter(|known| known.plain.is_some()) {
+            return known;
+        }
+        let with = Self {
             projection: self.projection.clone(),
             lines: self.lines.clone(),
             serialised: self.serialised.clone(),
             model: self.model.clone(),
             history: self.history.clone(),
             plain: Some(plain),
+            shelf: Rc::clone(&self.shelf),
+            answers: RefCell::default(),
             ..*self
+        };
+        let with = Rc::new(with);
+        self.shelf.0.borrow_mut().insert(self.key, Rc::clone(&with));
+        with
+    }
+
+    fn decide(&self, request: &FrozenRequest, at: i64) -> Result<Answer, Violation> {
+        let key = (request.id.as_str().to_owned(), request.fingerprint.to_string(), at);
+        if let Some(answer) = self.answers.borrow().get(&key) {
+            return Ok(answer.clone());
         }
+        let answer = self.decide_anew(request, at)?;
+        self.answers.borrow_mut().insert(key, answer.clone());
+        Ok(answer)
     }
 
     /// Decides a request as the publisher does: look for it, decide it, judge the decision. Then check what comes out.
-    fn decide(&self, request: &FrozenRequest, at: i64) -> Result<Answer, Violation> {
+    fn decide_anew(&self, request: &FrozenRequest, at: i64) -> Result<Answer, Violation> {
         let known = self.model.requests.get(request.id.as_str());
         match committed(&self.projection, request) {
             Err(error) => return Ok(Answer::Refused(error.code().as_str())),
@@ -158,17 +201,17 @@ impl Register {
             }
             Ok(Decision::Publish(generated)) => {
                 let reason = generated.stopped.as_ref().map(|stopped| stopped.0);
-                let next = Self::after(Some(self), *generated)?;
+                let next = Self::after(&self.shelf, Some(self), *generated)?;
                 if let Some(reason) = reason {
                     self.check_plan(request, at, reason, Some(&next))?;
                 }
-                Ok(Answer::Lands(Arc::new(next)))
+                Ok(Answer::Lands(self.shelf.keep(next)))
             }
         }
     }
 
     /// The version after a commit, if no rule is broken.
-    fn after(base: Option<&Self>, generated: Generated) -> Result<Self, Violation> {
+    fn after(shelf: &Rc<Shelf>, base: Option<&Self>, generated: Generated) -> Result<Self, Violation> {
         let Generated { commit, next, .. } = generated;
         let mut model = base.map(|base| base.model.clone()).unwrap_or_default();
         let parsed: Value = serde_json::from_str(commit.source.as_str()).unwrap();
@@ -179,7 +222,7 @@ impl Register {
         lines.push(Arc::from(commit.source.as_str()));
         let quiet = !["Claim", "Policy"].iter().any(|kind| commit_has(&parsed, kind));
         let admission = ["Claim", "Work"].iter().any(|kind| commit_has(&parsed, kind));
-        let next = Self::finish(next, lines, model, history)?;
+        let next = Self::finish(shelf, next, lines, model, history)?;
         let document: Value = serde_json::from_str(&next.serialised).unwrap();
         if let Some(base) = base.filter(|_| quiet) {
             let before: Value = serde_json::from_str(&base.serialised).unwrap();
@@ -191,6 +234,7 @@ impl Register {
 
     /// A version of these parts, if they fit each other.
     fn finish(
+        shelf: &Rc<Shelf>,
         projection: Projection,
         lines: Vec<Arc<str>>,
         model: Model,
@@ -206,7 +250,18 @@ impl Register {
             rule!(found, REQUEST, "a committed request is forgotten");
         }
         let (essence, key) = canonical(&document, &history, &model);
-        let next = Self { projection, lines, serialised, model, history, essence, plain: None, key };
+        let next = Self {
+            projection,
+            lines,
+            serialised,
+            model,
+            history,
+            essence,
+            plain: None,
+            key,
+            shelf: Rc::clone(shelf),
+            answers: RefCell::default(),
+        };
         next.check_authority()?;
         Ok(next)
     }

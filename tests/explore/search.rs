@@ -1,13 +1,13 @@
 //! Breadth-first search over everything that the actors can do, in any order, with crashes and lost acknowledgements.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::rc::Rc;
 
 use serde_json::Value;
 
 use crate::audit::{LAUNCH, Violation, rule};
-use crate::kinds::{Kind, Local, Natives, Slot, TICK};
-use crate::register::{Answer, Register, digest};
+use crate::kinds::{Fixed, Kind, Local, Natives, Slot, TICK};
+use crate::register::{Answer, Register, Shelf, digest};
 use crate::slots::{Seen, granted, resolved, symbolic};
 use crate::support::built::Node;
 
@@ -71,7 +71,7 @@ type Label = (usize, Verb);
 
 #[derive(Clone)]
 struct World {
-    register: Arc<Register>,
+    register: Rc<Register>,
     locals: Vec<Local>,
     natives: Natives,
     ticks: u8,
@@ -106,7 +106,7 @@ pub(crate) struct Outcome {
 
 struct Search<'s> {
     scope: &'s Scope,
-    registers: HashMap<u128, Arc<Register>>,
+    shelf: Rc<Shelf>,
     answers: HashMap<(u128, usize, u8, String), Answer>,
     seen: HashSet<u128>,
     /// Parent and label of every state, in order of discovery.
@@ -127,7 +127,7 @@ pub(crate) fn explore(scope: &Scope, most: usize) -> Outcome {
     };
     let mut search = Search {
         scope,
-        registers: HashMap::new(),
+        shelf: Rc::new(Shelf::default()),
         answers: HashMap::new(),
         seen: HashSet::new(),
         trail: Vec::new(),
@@ -135,20 +135,19 @@ pub(crate) fn explore(scope: &Scope, most: usize) -> Outcome {
     };
     search.run(most);
     search.outcome.states = search.seen.len();
-    search.outcome.versions = search.registers.len();
+    search.outcome.versions = search.shelf.clear();
     search.outcome
 }
 
 impl Search<'_> {
     fn run(&mut self, most: usize) {
-        let register = match Register::open(&self.scope.policy, &self.scope.nodes) {
-            Ok(register) => Arc::new(register),
+        let register = match Register::open(&self.shelf, &self.scope.policy, &self.scope.nodes) {
+            Ok(register) => register,
             Err(violation) => {
                 self.outcome.violation = Some((violation, Vec::new()));
                 return;
             }
         };
-        self.registers.insert(register.key, Arc::clone(&register));
         let locals = vec![Local::Idle; self.scope.slots.len()];
         let first = World { register, locals, natives: Natives::new(), ticks: 0 };
         self.seen.insert(first.key());
@@ -245,6 +244,7 @@ impl Search<'_> {
                 let Some(words) = world.seen(&self.scope.slots).request(index) else { return Ok(()) };
                 let request = symbolic(&words, &world.register);
                 if slot.split {
+                    let request = Fixed::new(&request);
                     steps.push(((index, Verb::Read), become_local(Local::Held { request, fresh: true })));
                 } else {
                     self.push(index, &request, world, steps)?;
@@ -254,18 +254,18 @@ impl Search<'_> {
                 let crashed = self.crashed(index, world);
                 steps.push(((index, Verb::Crash), crashed));
                 if *fresh {
-                    self.push(index, request, world, steps)?;
+                    self.push(index, &request.text, world, steps)?;
                 } else {
                     // The compare-and-swap fails: the version that was read is not the register's.
                     let again = Local::Held { request: request.clone(), fresh: true };
-                    self.look(index, request, world, Verb::Conflict, again, steps)?;
+                    self.look(index, &request.text, world, Verb::Conflict, again, steps)?;
                 }
             }
             Local::Doubt { request } => {
                 let crashed = self.crashed(index, world);
                 steps.push(((index, Verb::Crash), crashed));
                 let again = Local::Held { request: request.clone(), fresh: true };
-                self.look(index, request, world, Verb::Retries, again, steps)?;
+                self.look(index, &request.text, world, Verb::Retries, again, steps)?;
             }
             Local::Permit => {
                 if let Kind::Start { of, .. } = slot.kind {
@@ -343,7 +343,7 @@ impl Search<'_> {
                 heard.locals[index] = if permit { Local::Permit } else { Local::Over };
                 steps.push(((index, Verb::Writes), heard));
                 if slot.lossy {
-                    let doubt = Local::Doubt { request: request.to_owned() };
+                    let doubt = Local::Doubt { request: Fixed::new(request) };
                     next.locals[index] = doubt.clone();
                     steps.push(((index, Verb::WritesUnheard), next));
                     let mut lost = world.clone();
@@ -420,13 +420,6 @@ impl Search<'_> {
             world.register.compact(world.at())?
         } else {
             world.register.ask(&|register| resolved(slots, index, request, register), world.at())?
-        };
-        let answer = match answer {
-            Answer::Lands(next) => {
-                let next = self.registers.entry(next.key).or_insert(next);
-                Answer::Lands(Arc::clone(next))
-            }
-            other => other,
         };
         self.answers.insert(key, answer.clone());
         Ok(answer)

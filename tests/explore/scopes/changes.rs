@@ -156,6 +156,7 @@ pub(super) fn rounds() -> Scope {
             slot("W2 bind", Kind::Bind { of: (8, 1), run: OWN }),
             slot("W2 complete", Kind::Finish { of: (8, 1), run: OWN, outcome: "completed" }),
             slot("A compact", Kind::Compact),
+            slot("A pause", Kind::PauseGrants(true)),
         ],
         ticks: 0,
         reaches: &[
@@ -186,7 +187,6 @@ pub(super) fn compaction() -> Scope {
             slot("A compact", Kind::Compact).split(),
             slot("A compact again", Kind::Compact),
             slot("D2 grant", Kind::Grant { claims: 1, dispatches: 1 }),
-            slot("A pause", Kind::PauseGrants(true)),
         ],
         ticks: 1,
         reaches: &[
@@ -197,7 +197,6 @@ pub(super) fn compaction() -> Scope {
             ("W complete", "written"),
             ("R result", "written"),
             ("D2 grant", "written"),
-            ("D2 grant", "grants_paused"),
         ],
     }
 }
@@ -212,4 +211,45 @@ pub(super) fn compacted_bindings() -> Scope {
     scope.slots.push(slot("A compact", Kind::Compact).split());
     scope.reaches = &[("A compact", "written"), ("S bind 2", "run_binding_conflict"), ("W2 bind", "written")];
     scope
+}
+
+/// Everything at once, for minutes.
+pub(super) fn campaign() -> Scope {
+    let second = (1, 1);
+    Scope {
+        name: "campaign",
+        about: "two dispatchers, two workers, a reconciler and an administrator over a Work and its successor: launch, delivery, \
+                release, cancellation, deployment and compaction",
+        policy: policy(1, 2, 2),
+        nodes: vec![Node::new("a"), Node::new("b").after("a")],
+        slots: vec![
+            slot("D1 grant", Kind::Grant { claims: 1, dispatches: 1 }).lossy(),
+            slot("D2 grant", Kind::Grant { claims: 2, dispatches: 2 }),
+            slot("D1 start", Kind::Start { of: FIRST, permit: true }).lossy(),
+            slot("D2 start", Kind::Start { of: second, permit: true }),
+            slot("W1 bind", Kind::Bind { of: FIRST, run: OWN }),
+            slot("W1 complete", Kind::Finish { of: FIRST, run: OWN, outcome: "completed" }),
+            slot("R result 1", Kind::Result { of: FIRST, by: FIRST }),
+            slot("R absent 1", Kind::Release { of: FIRST, proof: Proof::Nonlaunch, cancel: true }),
+            slot("R ended 1", Kind::Release { of: FIRST, proof: Proof::Terminal, cancel: true }),
+            slot("W2 bind", Kind::Bind { of: second, run: OWN }),
+            slot("W2 complete", Kind::Finish { of: second, run: OWN, outcome: "completed" }),
+            slot("A cancel claim", Kind::CancelWork { node: "a", fence: Some(FIRST) }),
+            slot("A deploy", Kind::Deploy { expected: ('0', 'c'), revision: ('1', 'c'), change: Change::Activate }),
+            slot("A compact", Kind::Compact).split(),
+        ],
+        ticks: 0,
+        reaches: &[
+            ("D1 grant", "recovered"),
+            ("D1 start", "recovered"),
+            ("R absent 1", "written"),
+            ("W1 bind", "dispatch_invalid"),
+            ("W1 complete", "claim_ineffective"),
+            ("R result 1", "written"),
+            ("W2 complete", "written"),
+            ("A cancel claim", "claim_scope_invalid"),
+            ("A deploy", "written"),
+            ("A compact", "conflict"),
+        ],
+    }
 }

@@ -61,3 +61,8 @@ pub(crate) fn scopes() -> Vec<Scope> {
         changes::compacted_bindings(),
     ]
 }
+
+/// Searches that take minutes: everything at once.
+pub(crate) fn long_scopes() -> Vec<Scope> {
+    vec![changes::campaign()]
+}
