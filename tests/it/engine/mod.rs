@@ -16,4 +16,5 @@ mod planner;
 mod properties;
 mod rounds;
 mod rules;
+mod scope;
 mod vectors;
