@@ -3,4 +3,5 @@
 mod corpus;
 mod effects;
 mod prefix;
+mod schema;
 mod values;
