@@ -6,6 +6,7 @@ mod checkpoint;
 mod corpus_replay;
 mod deployments;
 mod epochs;
+mod evidence_fairness;
 mod fairness;
 mod gates;
 mod invalid;
