@@ -36,6 +36,11 @@ pub fn ledger(data: &[u8]) {
     properties::ledger(data);
 }
 
+/// Target `checkpoint`.
+pub fn checkpoint(data: &[u8]) {
+    properties::checkpoint(data);
+}
+
 /// Counts live bytes and their peak. Not exact under threads; the targets have one.
 pub struct Counting;
 
