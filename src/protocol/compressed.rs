@@ -17,7 +17,8 @@ pub fn deflate(text: &str) -> String {
     STANDARD.encode(compress_to_vec(text.as_bytes(), LEVEL))
 }
 
-/// Reverses [`deflate`], whatever compressor wrote it. At most `ceiling` bytes are ever held.
+/// Reverses [`deflate`], whatever compressor wrote it. The output buffer never exceeds `ceiling` bytes; while it grows, its
+/// former half may be held beside it.
 ///
 /// # Errors
 /// `checkpoint_invalid` for anything but exact base64 of one complete stream of at most `ceiling` bytes of UTF-8.
