@@ -18,6 +18,7 @@ pub mod mutation;
 pub mod registry;
 pub mod replay;
 pub mod schedule;
+pub mod scope;
 pub mod state;
 pub mod submission;
 pub mod trace;
