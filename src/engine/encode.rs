@@ -3,9 +3,7 @@
 use super::schedule::clock::Clock;
 use super::schedule::explain::write_position;
 use super::schedule::pool::PoolClocks;
-use super::state::{
-    ClaimState, ClaimStatus, Delivery, DispatchState, Ownership, Projection, Source, Stats, WorkState,
-};
+use super::state::{ClaimState, ClaimStatus, Delivery, DispatchState, Ownership, Projection, Source, Stats, WorkState};
 use crate::protocol::json::{Members, Writer};
 use crate::protocol::{FairnessKey, Text, Wire as _};
 

@@ -7,7 +7,7 @@ use super::head::Snapshot;
 use super::names::RepositoryName;
 use super::store::Store;
 use super::tree::RootTree;
-use crate::engine::{Projection, replay};
+use crate::engine::Projection;
 use crate::protocol::commit::Commit;
 use crate::protocol::json::Scanner;
 use crate::protocol::ledger_text::LedgerText;
@@ -31,7 +31,7 @@ impl Current {
     /// repository.
     pub fn replay(snapshot: Snapshot, repository: &RepositoryName, scanner: &mut Scanner) -> Result<Self, LedgerError> {
         let text = LedgerText::new(snapshot.ledger)?;
-        let projection = replay(&text, scanner)?;
+        let projection = super::cold::replay(&text, scanner)?;
         let own = projection.repository().is_some_and(|recorded| repository.is(recorded));
         if !own {
             return Err(LedgerError::new(

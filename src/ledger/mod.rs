@@ -1,6 +1,7 @@
 //! The queue branch: reading it into an isolated store and publishing to it by compare-and-swap (design.md 2, 5;
 //! publication.md 1 to 3).
 
+pub mod cold;
 pub mod commit_object;
 pub mod current;
 pub mod error;

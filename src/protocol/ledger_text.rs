@@ -1,11 +1,13 @@
 //! The ledger file: framing, and its lines as commits (engine.md 1.6).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::commit::Commit;
 use super::identity::is_js_space;
 use super::json::Scanner;
 use super::limits::{MAX_COMMIT_BYTES, MAX_COMMITS, MAX_LEDGER_BYTES};
+use super::text::Buffer;
 use super::{Code, Fault, Text};
 
 /// Name of the ledger file at the root of the queue branch.
@@ -48,7 +50,9 @@ impl std::error::Error for LedgerFault {}
 /// A framed ledger: non-empty lines of UTF-8, each at most 8 MiB.
 #[derive(Clone, Debug)]
 pub struct LedgerText {
-    buffer: Arc<String>,
+    text: Arc<String>,
+    /// The handle of [`LedgerText::text`] whose count the spans of this value share.
+    buffer: Arc<Buffer>,
     /// Start and end of each line, without its line feed.
     lines: Vec<(u32, u32)>,
 }
@@ -96,7 +100,10 @@ impl LedgerText {
         }
         match long {
             Some(fault) => Err(fault),
-            None => Ok(Self { buffer: Arc::new(text), lines }),
+            None => {
+                let text = Arc::new(text);
+                Ok(Self { buffer: Arc::new(Buffer::Part(Arc::clone(&text))), text, lines })
+            }
         }
     }
 
@@ -115,7 +122,21 @@ impl LedgerText {
     /// The whole file.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.buffer
+        &self.text
+    }
+
+    /// Splits the lines into runs of about `bytes` bytes each, in order.
+    pub(crate) fn runs(&self, bytes: usize) -> Vec<Range<usize>> {
+        let mut runs = Vec::with_capacity(self.text.len() / bytes + 1);
+        let mut first = 0;
+        while first < self.lines.len() {
+            let bound = self.lines[first].0 as usize + bytes;
+            let count = self.lines[first..].partition_point(|(_, end)| (*end as usize) < bound);
+            let next = (first + count.max(1)).min(self.lines.len());
+            runs.push(first..next);
+            first = next;
+        }
+        runs
     }
 
     /// The text of line `index` (from 0), without its line feed.
@@ -129,8 +150,26 @@ impl LedgerText {
     /// # Errors
     /// The commit's fault with line and file offset.
     pub fn commit(&self, scanner: &mut Scanner, index: usize) -> Result<Commit, LedgerFault> {
+        self.read(scanner, index, &self.buffer)
+    }
+
+    /// Reads some lines as commits that share a count of their own, so that whoever holds them does not disturb who
+    /// reads other lines in another thread. Stops at the first line that is refused.
+    ///
+    /// # Errors
+    /// As [`LedgerText::commit`].
+    pub(crate) fn apart(&self, scanner: &mut Scanner, lines: Range<usize>) -> Result<Vec<Commit>, LedgerFault> {
+        let handle = Arc::new(Buffer::Part(Arc::clone(&self.text)));
+        let mut commits = Vec::with_capacity(lines.len());
+        for index in lines {
+            commits.push(self.read(scanner, index, &handle)?);
+        }
+        Ok(commits)
+    }
+
+    fn read(&self, scanner: &mut Scanner, index: usize, buffer: &Arc<Buffer>) -> Result<Commit, LedgerFault> {
         let (start, end) = self.lines[index];
-        Commit::read(scanner, &Text::span(&self.buffer, start, end)).map_err(|fault| LedgerFault {
+        Commit::read(scanner, &Text::span(buffer, start, end)).map_err(|fault| LedgerFault {
             offset: Some(start as usize + fault.offset().unwrap_or(0)),
             line: Some(index + 1),
             fault,
@@ -157,7 +196,7 @@ impl LedgerText {
     fn codec_fault(&self, scanner: &mut Scanner, from: usize) -> Option<LedgerFault> {
         let mut start = self.lines.get(from)?.0 as usize;
         // Not over the index, which ends where a chain's bound does.
-        for (index, line) in self.buffer[start..self.buffer.len() - 1].split('\n').enumerate() {
+        for (index, line) in self.text[start..self.text.len() - 1].split('\n').enumerate() {
             if let Err(fault) = scanner.read(&Text::span(&self.buffer, start as u32, (start + line.len()) as u32)) {
                 let offset = Some(start + fault.offset().unwrap_or(0));
                 return Some(LedgerFault { offset, line: Some(from + index + 1), fault });

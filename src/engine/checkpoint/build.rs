@@ -57,7 +57,11 @@ impl Projection {
         let administers = actor.role == Role::Administrator && self.repository.as_ref() == Some(&actor.repository);
         ensure!(administers, ActorUnauthorized, "a checkpoint is made by an administrator of the queue's repository");
         let last = self.requests.last().map(|last| last.at);
-        ensure!(last.is_some_and(|last| inputs.at >= last), CheckpointInvalid, "a checkpoint is not older than history");
+        ensure!(
+            last.is_some_and(|last| inputs.at >= last),
+            CheckpointInvalid,
+            "a checkpoint is not older than history"
+        );
         let tip = self.tip.as_ref().ok_or_else(|| Fault::from(Code::PolicyMissing))?;
         let installed = self.rules()?;
         let snapshot = self.snapshot(scanner)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::node::Node;
 use super::parse::parse_bounded;
 use crate::protocol::limits::{MAX_ARRAY, MAX_DEPTH, MAX_INTEGER};
+use crate::protocol::text::Buffer;
 use crate::protocol::{Fault, Text};
 
 /// What a token stands for.
@@ -51,7 +52,7 @@ pub struct Scanner {
 /// A checked document: canonical text and the index of its typed part.
 #[derive(Debug)]
 pub struct Document<'a> {
-    pub(super) buffer: Arc<String>,
+    pub(super) buffer: Arc<Buffer>,
     pub(super) tokens: &'a [Token],
     pub(super) carried: u32,
     pub(super) host: &'a str,
@@ -86,7 +87,7 @@ impl Scanner {
             return Ok(self.document(Arc::clone(buffer), true));
         }
         let value = parse_bounded(text.as_str(), text.len().max(1))?;
-        let canonical = Arc::new(value.encode()?);
+        let canonical = Arc::new(Buffer::Own(value.encode()?));
         drop(value);
         if self.index(canonical.as_bytes(), 0).is_err() {
             return Err(Fault::new(crate::protocol::Code::Internal, "canonical text was not read as canonical"));
@@ -94,7 +95,7 @@ impl Scanner {
         Ok(self.document(canonical, false))
     }
 
-    fn document(&self, buffer: Arc<String>, verbatim: bool) -> Document<'_> {
+    fn document(&self, buffer: Arc<Buffer>, verbatim: bool) -> Document<'_> {
         Document { buffer, tokens: &self.tokens, carried: self.carried, host: &self.host, verbatim }
     }
 

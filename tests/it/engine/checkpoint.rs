@@ -24,7 +24,13 @@ fn follow(state: Projection, scanner: &mut Scanner, line: &Text) -> Result<Proje
     state.follow(commit, scanner)
 }
 
-fn build(state: &Projection, scanner: &mut Scanner, sha: &str, actor: &Value, at: i64) -> Result<BuiltCheckpoint, Fault> {
+fn build(
+    state: &Projection,
+    scanner: &mut Scanner,
+    sha: &str,
+    actor: &Value,
+    at: i64,
+) -> Result<BuiltCheckpoint, Fault> {
     let inputs = CheckpointInputs {
         prior_git_sha: &typed::<Revision>(&Value::from(sha).to_string()),
         actor: &typed::<Actor>(&actor.to_string()),
@@ -94,7 +100,11 @@ fn check_built(case: &CorpusCase, state: &Projection, scanner: &mut Scanner, wro
             }
         }
         (built, expected) => {
-            wrong.push(format!("{} checkpoint: {:?}, not {expected:?}", case.name, built.map(|built| built.state_sha256)));
+            wrong.push(format!(
+                "{} checkpoint: {:?}, not {expected:?}",
+                case.name,
+                built.map(|built| built.state_sha256)
+            ));
         }
     }
 }
@@ -172,7 +182,11 @@ fn compaction_at_every_prefix_changes_nothing() {
                 Ok(built) => built,
                 Err(fault) => {
                     assert_eq!(fault.code(), Code::CheckpointInvalid, "{} at {cut}: {fault}", case.name);
-                    assert!(case.expect["checkpoint"]["error"].is_string() || refusable(&case), "{} {fault}", case.name);
+                    assert!(
+                        case.expect["checkpoint"]["error"].is_string() || refusable(&case),
+                        "{} {fault}",
+                        case.name
+                    );
                     refused += 1;
                     continue;
                 }

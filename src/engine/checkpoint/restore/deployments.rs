@@ -67,9 +67,8 @@ fn read_route(node: Node<'_>, approved: &WorkerProfile) -> Result<Deployed, Faul
         let [Some(profile), Some(available)] = slots else { return Err(damaged("a revision is incomplete")) };
         let profile = WorkerProfile::read(profile, true)?;
         let revision: Revision = intact(revision)?;
-        let sound = profile.revision == revision
-            && profile.logical_contract.is_some()
-            && same_authority(approved, &profile);
+        let sound =
+            profile.revision == revision && profile.logical_contract.is_some() && same_authority(approved, &profile);
         ensure!(sound, CheckpointInvalid, "a deployed revision differs from its route in more than its contract");
         revisions.insert(revision, DeployedRevision { profile: Arc::new(profile), available: intact(available)? });
     }

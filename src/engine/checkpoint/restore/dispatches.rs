@@ -133,7 +133,8 @@ impl Projection {
     fn shared_profile(&self, assignment: &Assignment, profile: WorkerProfile) -> Arc<WorkerProfile> {
         let (pool, name) = (assignment.pool.as_str(), assignment.worker_profile.as_str());
         let deployed = self.registry.entry(pool, name).and_then(|entry| entry.revisions.get(&profile.revision));
-        let installed = self.installed.as_ref().and_then(|installed| installed.policy.pools.get(pool)?.profiles.get(name));
+        let installed =
+            self.installed.as_ref().and_then(|installed| installed.policy.pools.get(pool)?.profiles.get(name));
         let known = deployed.map(|revision| &revision.profile).or(installed);
         match known.filter(|known| ***known == profile) {
             Some(known) => Arc::clone(known),
@@ -152,9 +153,10 @@ impl Projection {
             let same = known.is_some_and(|known| known.profile == dispatch.profile);
             ensure!(same, CheckpointInvalid, "a reservation's route is not a deployed revision");
         }
-        let same = dispatch.members.iter().all(|claim| {
-            self.work_of(self.claim_at(*claim)).admission_contract.as_ref() == Some(contract)
-        });
+        let same = dispatch
+            .members
+            .iter()
+            .all(|claim| self.work_of(self.claim_at(*claim)).admission_contract.as_ref() == Some(contract));
         ensure!(same, CheckpointInvalid, "a member was admitted under another contract than its route's");
         Ok(())
     }

@@ -68,8 +68,8 @@ pub(super) fn read<'a>(node: Node<'a>, parts: &Parts<'_>, repository: &Repositor
     let mut commits: HashSet<CommitId> = HashSet::new();
     for item in node.array().into_iter().flatten() {
         let receipt = read_receipt(item, &mut history, parts, repository)?;
-        let fresh = requests.insert(receipt.accepted.request_id.clone())
-            && commits.insert(receipt.accepted.commit_id.clone());
+        let fresh =
+            requests.insert(receipt.accepted.request_id.clone()) && commits.insert(receipt.accepted.commit_id.clone());
         ensure!(fresh, CheckpointInvalid, "two receipts share a request or commit id");
         history.receipts.push(receipt);
     }

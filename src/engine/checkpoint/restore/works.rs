@@ -1,7 +1,5 @@
 //! Work of a checkpoint (engine.md 3.12.5 steps 7, 9 and 10).
 
-use std::sync::Arc;
-
 use hashbrown::HashMap;
 
 use super::receipts::{History, check_parameters, read_position};
@@ -84,11 +82,11 @@ pub(super) fn read<'a>(node: Node<'a>, history: &History<'_>) -> Result<Vec<Work
         definitions.push('}');
         read.push((key, state, start, definitions.len() as u32));
     }
-    let definitions = Arc::new(definitions);
+    let definitions = Text::from(definitions);
     let mut scanner = Scanner::new(node.host());
     let mut nodes = Vec::with_capacity(read.len());
     for (key, state, start, end) in read {
-        let document = scanner.read(&Text::span(&definitions, start, end))?;
+        let document = scanner.read(&definitions.part(start, end))?;
         let work = WorkDraft::read(document.root(), Code::CheckpointInvalid).and_then(WorkDraft::admitted);
         let work = work.map_err(|fault| Fault::new(Code::CheckpointInvalid, fault.message().to_owned()))?;
         ensure!(*work.work_id.text() == key, CheckpointInvalid, "a Work has another id than its key");
@@ -193,7 +191,8 @@ impl Projection {
     /// What Work that can still be granted or completed needs of the installed Policy.
     fn check_live(&self, work: &Work, attempts: u32, contract: Option<&Digest>) -> Result<(), Fault> {
         let installed = self.installed_policy()?;
-        let pool = installed.policy.pools.get(&work.pool).filter(|pool| pool.profiles.contains_key(&work.worker_profile));
+        let pool =
+            installed.policy.pools.get(&work.pool).filter(|pool| pool.profiles.contains_key(&work.worker_profile));
         let pool = pool.ok_or_else(|| damaged("the route of active Work is not installed"))?;
         let within = i64::from(attempts) <= pool.retry.max_attempts.get();
         ensure!(within, CheckpointInvalid, "active Work has more attempts than the Policy allows");

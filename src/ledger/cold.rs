@@ -1,0 +1,199 @@
+//! Cold replay of a whole ledger on several cores.
+//!
+//! Reading a line to a typed record needs nothing of any other line, and takes more than two thirds of a replay. So
+//! helpers read runs of lines ahead, and one thread applies the records in order. The result is that of the pure
+//! [`crate::engine::replay()`], which also names the fault of every ledger that is not valid and in causal order.
+
+use std::ops::Range;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use crate::engine::Projection;
+use crate::engine::replay::{OnePass, in_steps};
+use crate::protocol::commit::Commit;
+use crate::protocol::json::Scanner;
+use crate::protocol::ledger_text::{LedgerFault, LedgerText};
+
+/// Most threads, the applying one included: it keeps no more than three readers busy.
+const MOST_THREADS: usize = 4;
+/// Ledgers of fewer bytes are replayed before helpers have begun.
+const LEAST_BYTES: usize = 1 << 20;
+/// Bytes of ledger in one run.
+const RUN_BYTES: usize = 128 << 10;
+
+/// Replays a whole ledger from genesis, as [`crate::engine::replay()`] does, with as many threads as the machine has
+/// cores, four at most. A small ledger is replayed by the calling thread alone.
+///
+/// # Errors
+/// As [`crate::engine::replay()`].
+pub fn replay(text: &LedgerText, scanner: &mut Scanner) -> Result<Projection, LedgerFault> {
+    let cores = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    if text.as_str().len() < LEAST_BYTES {
+        crate::engine::replay(text, scanner)
+    } else {
+        replay_with(text, scanner, cores)
+    }
+}
+
+/// As [`replay`], with a given number of threads, whatever the ledger's size.
+///
+/// # Errors
+/// As [`crate::engine::replay()`].
+pub fn replay_with(text: &LedgerText, scanner: &mut Scanner, threads: usize) -> Result<Projection, LedgerFault> {
+    if threads < 2 {
+        return crate::engine::replay(text, scanner);
+    }
+    match on_threads(text, scanner, threads) {
+        Some(projection) => Ok(projection),
+        None => in_steps(text, scanner, usize::MAX),
+    }
+}
+
+fn on_threads(text: &LedgerText, scanner: &mut Scanner, threads: usize) -> Option<Projection> {
+    let readers = Readers::new(text, threads);
+    let host = scanner.host().to_owned();
+    thread::scope(|scope| {
+        let _end = StopOnDrop(&readers);
+        for _ in 1..threads {
+            let help = || {
+                let _end = StopOnPanic(&readers);
+                readers.help(&mut Scanner::new(&host));
+            };
+            // Without a helper the calling thread reads what the helper would have.
+            let _ = thread::Builder::new().name("reader".to_owned()).spawn_scoped(scope, help);
+        }
+        readers.apply(scanner)
+    })
+}
+
+/// What the threads share: the runs of the ledger, and how far each has come.
+struct Readers<'a> {
+    text: &'a LedgerText,
+    runs: Vec<Range<usize>>,
+    /// How many runs may be read before they are applied, which bounds what lies in memory.
+    ahead: usize,
+    progress: Mutex<Progress>,
+    /// A run was read, or applied, or all is over.
+    moved: Condvar,
+}
+
+struct Progress {
+    /// First run that nobody reads or has read.
+    next: usize,
+    /// Runs taken for applying.
+    applied: usize,
+    /// What was read and not applied, by run; none inside for a run with a line that is refused.
+    read: Vec<Option<Option<Vec<Commit>>>>,
+    stopped: bool,
+}
+
+impl<'a> Readers<'a> {
+    fn new(text: &'a LedgerText, threads: usize) -> Self {
+        let runs = text.runs(RUN_BYTES);
+        let read = runs.iter().map(|_| None).collect();
+        let progress = Mutex::new(Progress { next: 0, applied: 0, read, stopped: false });
+        Self { text, runs, ahead: 2 * threads + 2, progress, moved: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        // Nothing is left half done under the lock.
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'p>(&self, progress: MutexGuard<'p, Progress>) -> MutexGuard<'p, Progress> {
+        self.moved.wait(progress).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stop(&self) {
+        self.lock().stopped = true;
+        self.moved.notify_all();
+    }
+
+    /// Takes the next run that may be read now.
+    fn claim(&self, progress: &mut Progress) -> Option<usize> {
+        let run = progress.next;
+        let free = run < self.runs.len() && run < progress.applied + self.ahead;
+        free.then(|| {
+            progress.next += 1;
+            run
+        })
+    }
+
+    fn read(&self, run: usize, scanner: &mut Scanner) {
+        let commits = self.text.apart(scanner, self.runs[run].clone()).ok();
+        self.lock().read[run] = Some(commits);
+        self.moved.notify_all();
+    }
+
+    /// Reads runs until there are no more.
+    fn help(&self, scanner: &mut Scanner) {
+        loop {
+            let mut progress = self.lock();
+            let run = loop {
+                if progress.stopped || progress.next == self.runs.len() {
+                    return;
+                }
+                match self.claim(&mut progress) {
+                    Some(run) => break run,
+                    None => progress = self.wait(progress),
+                }
+            };
+            drop(progress);
+            self.read(run, scanner);
+        }
+    }
+
+    /// Applies every run in order, and reads one whenever the next is not there yet.
+    fn apply(&self, scanner: &mut Scanner) -> Option<Projection> {
+        let mut pass = OnePass::over(self.text);
+        for run in 0..self.runs.len() {
+            for commit in self.take(run, scanner)? {
+                pass.take(commit, scanner)?;
+            }
+        }
+        Some(pass.end())
+    }
+
+    fn take(&self, run: usize, scanner: &mut Scanner) -> Option<Vec<Commit>> {
+        let mut progress = self.lock();
+        loop {
+            if let Some(read) = progress.read[run].take() {
+                progress.applied = run + 1;
+                drop(progress);
+                self.moved.notify_all();
+                return read;
+            }
+            if progress.stopped {
+                return None;
+            }
+            progress = match self.claim(&mut progress) {
+                Some(other) => {
+                    drop(progress);
+                    self.read(other, scanner);
+                    self.lock()
+                }
+                None => self.wait(progress),
+            };
+        }
+    }
+}
+
+/// Sends the helpers home, however the applying thread ends.
+struct StopOnDrop<'r, 'a>(&'r Readers<'a>);
+
+impl Drop for StopOnDrop<'_, '_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// Lets nobody wait for what a panicking helper would have read.
+struct StopOnPanic<'r, 'a>(&'r Readers<'a>);
+
+impl Drop for StopOnPanic<'_, '_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.stop();
+        }
+    }
+}
