@@ -62,8 +62,9 @@ pub(crate) fn in_steps(text: &LedgerText, scanner: &mut Scanner, commits: usize)
 /// One pass over a ledger that is valid and in causal order; none for any other.
 fn stream(text: &LedgerText, scanner: &mut Scanner) -> Option<Projection> {
     let mut pass = OnePass::over(text);
+    let mut reader = text.reader();
     for index in 0..text.len() {
-        let commit = text.commit(scanner, index).ok()?;
+        let commit = reader.commit(scanner, index).ok()?;
         pass.take(commit, scanner)?;
     }
     Some(pass.end())

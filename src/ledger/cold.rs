@@ -73,8 +73,10 @@ struct Readers<'a> {
     /// How many runs may be read before they are applied, which bounds what lies in memory.
     ahead: usize,
     progress: Mutex<Progress>,
-    /// A run was read, or applied, or all is over.
-    moved: Condvar,
+    /// The run that the applying thread waits for was read.
+    ready: Condvar,
+    /// Runs were applied, so more may be read.
+    room: Condvar,
 }
 
 struct Progress {
@@ -84,15 +86,23 @@ struct Progress {
     applied: usize,
     /// What was read and not applied, by run; none inside for a run with a line that is refused.
     read: Vec<Option<Option<Vec<Commit>>>>,
+    /// The run that the applying thread waits for.
+    awaited: Option<usize>,
+    /// Helpers that wait for room.
+    idle: usize,
     stopped: bool,
+}
+
+fn wait<'p>(moved: &Condvar, progress: MutexGuard<'p, Progress>) -> MutexGuard<'p, Progress> {
+    moved.wait(progress).unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'a> Readers<'a> {
     fn new(text: &'a LedgerText, threads: usize) -> Self {
         let runs = text.runs(RUN_BYTES);
         let read = runs.iter().map(|_| None).collect();
-        let progress = Mutex::new(Progress { next: 0, applied: 0, read, stopped: false });
-        Self { text, runs, ahead: 2 * threads + 2, progress, moved: Condvar::new() }
+        let progress = Mutex::new(Progress { next: 0, applied: 0, read, awaited: None, idle: 0, stopped: false });
+        Self { text, runs, ahead: 2 * threads + 2, progress, ready: Condvar::new(), room: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Progress> {
@@ -100,13 +110,10 @@ impl<'a> Readers<'a> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'p>(&self, progress: MutexGuard<'p, Progress>) -> MutexGuard<'p, Progress> {
-        self.moved.wait(progress).unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn stop(&self) {
         self.lock().stopped = true;
-        self.moved.notify_all();
+        self.ready.notify_all();
+        self.room.notify_all();
     }
 
     /// Takes the next run that may be read now.
@@ -119,10 +126,22 @@ impl<'a> Readers<'a> {
         })
     }
 
+    fn commits(&self, lines: Range<usize>, scanner: &mut Scanner) -> Option<Vec<Commit>> {
+        let mut reader = self.text.reader_apart();
+        let mut commits = Vec::with_capacity(lines.len());
+        for line in lines {
+            commits.push(reader.commit(scanner, line).ok()?);
+        }
+        Some(commits)
+    }
+
     fn read(&self, run: usize, scanner: &mut Scanner) {
-        let commits = self.text.apart(scanner, self.runs[run].clone()).ok();
-        self.lock().read[run] = Some(commits);
-        self.moved.notify_all();
+        let commits = self.commits(self.runs[run].clone(), scanner);
+        let mut progress = self.lock();
+        progress.read[run] = Some(commits);
+        if progress.awaited == Some(run) {
+            self.ready.notify_one();
+        }
     }
 
     /// Reads runs until there are no more.
@@ -135,7 +154,11 @@ impl<'a> Readers<'a> {
                 }
                 match self.claim(&mut progress) {
                     Some(run) => break run,
-                    None => progress = self.wait(progress),
+                    None => {
+                        progress.idle += 1;
+                        progress = wait(&self.room, progress);
+                        progress.idle -= 1;
+                    }
                 }
             };
             drop(progress);
@@ -159,8 +182,10 @@ impl<'a> Readers<'a> {
         loop {
             if let Some(read) = progress.read[run].take() {
                 progress.applied = run + 1;
-                drop(progress);
-                self.moved.notify_all();
+                // Woken when half of what may lie ahead is used up, not for every single run.
+                if progress.idle > 0 && progress.next <= progress.applied + self.ahead / 2 {
+                    self.room.notify_all();
+                }
                 return read;
             }
             if progress.stopped {
@@ -172,7 +197,12 @@ impl<'a> Readers<'a> {
                     self.read(other, scanner);
                     self.lock()
                 }
-                None => self.wait(progress),
+                None => {
+                    progress.awaited = Some(run);
+                    progress = wait(&self.ready, progress);
+                    progress.awaited = None;
+                    progress
+                }
             };
         }
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::commit::Commit;
+use super::commit::{Actors, Commit};
 use super::identity::is_js_space;
 use super::json::Scanner;
 use super::limits::{MAX_COMMIT_BYTES, MAX_COMMITS, MAX_LEDGER_BYTES};
@@ -150,30 +150,18 @@ impl LedgerText {
     /// # Errors
     /// The commit's fault with line and file offset.
     pub fn commit(&self, scanner: &mut Scanner, index: usize) -> Result<Commit, LedgerFault> {
-        self.read(scanner, index, &self.buffer)
+        self.reader().commit(scanner, index)
     }
 
-    /// Reads some lines as commits that share a count of their own, so that whoever holds them does not disturb who
-    /// reads other lines in another thread. Stops at the first line that is refused.
-    ///
-    /// # Errors
-    /// As [`LedgerText::commit`].
-    pub(crate) fn apart(&self, scanner: &mut Scanner, lines: Range<usize>) -> Result<Vec<Commit>, LedgerFault> {
-        let handle = Arc::new(Buffer::Part(Arc::clone(&self.text)));
-        let mut commits = Vec::with_capacity(lines.len());
-        for index in lines {
-            commits.push(self.read(scanner, index, &handle)?);
-        }
-        Ok(commits)
+    /// A reader of many lines. What it reads shares one count with every other span of this value.
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        Reader { text: self, buffer: Arc::clone(&self.buffer), actors: Actors::default() }
     }
 
-    fn read(&self, scanner: &mut Scanner, index: usize, buffer: &Arc<Buffer>) -> Result<Commit, LedgerFault> {
-        let (start, end) = self.lines[index];
-        Commit::read(scanner, &Text::span(buffer, start, end)).map_err(|fault| LedgerFault {
-            offset: Some(start as usize + fault.offset().unwrap_or(0)),
-            line: Some(index + 1),
-            fault,
-        })
+    /// A reader whose commits share a count of their own, so that whoever holds them does not disturb who reads other
+    /// lines in another thread.
+    pub(crate) fn reader_apart(&self) -> Reader<'_> {
+        Reader { buffer: Arc::new(Buffer::Part(Arc::clone(&self.text))), ..self.reader() }
     }
 
     /// Reads every line as a commit, in file order. Codec faults of any line come before shape faults of an earlier
@@ -183,8 +171,9 @@ impl LedgerText {
     /// The first fault of the first step that refuses.
     pub fn commits(&self, scanner: &mut Scanner) -> Result<Vec<Commit>, LedgerFault> {
         let mut commits = Vec::with_capacity(self.len());
+        let mut reader = self.reader();
         for index in 0..self.len() {
-            match self.commit(scanner, index) {
+            match reader.commit(scanner, index) {
                 Ok(commit) => commits.push(commit),
                 Err(shape) => return Err(self.codec_fault(scanner, index + 1).unwrap_or(shape)),
             }
@@ -204,5 +193,28 @@ impl LedgerText {
             start += line.len() + 1;
         }
         None
+    }
+}
+
+/// Reads lines of one ledger as commits, and lets them share what they have in common.
+pub(crate) struct Reader<'a> {
+    text: &'a LedgerText,
+    buffer: Arc<Buffer>,
+    actors: Actors,
+}
+
+impl Reader<'_> {
+    /// Reads line `index` (from 0) as a commit.
+    ///
+    /// # Errors
+    /// As [`LedgerText::commit`].
+    pub(crate) fn commit(&mut self, scanner: &mut Scanner, index: usize) -> Result<Commit, LedgerFault> {
+        let (start, end) = self.text.lines[index];
+        let line = Text::span(&self.buffer, start, end);
+        Commit::read_among(scanner, &line, &mut self.actors).map_err(|fault| LedgerFault {
+            offset: Some(start as usize + fault.offset().unwrap_or(0)),
+            line: Some(index + 1),
+            fault,
+        })
     }
 }

@@ -7,6 +7,7 @@ mod cli_bad_input;
 mod cli_demo;
 mod cli_publish;
 mod cli_read;
+mod cold_replay;
 mod conformance;
 mod documents;
 mod engine;
