@@ -14,6 +14,7 @@ use generator::{Generator, Shape, ledger};
 use wq_action::engine::schedule::select;
 use wq_action::engine::{Projection, replay};
 use wq_action::ledger::cold;
+use wq_action::ledger::extension::extend;
 use wq_action::protocol::At;
 use wq_action::protocol::json::Scanner;
 use wq_action::protocol::ledger_text::LedgerText;
@@ -140,6 +141,28 @@ fn replays() {
     }
 }
 
+/// What one more commit costs a process that has the ledger before it replayed and the bytes of the longer one at hand:
+/// proving that they begin with what it knows, reading and applying the new line.
+fn extension() {
+    println!("incremental replay by one commit: target 5 ms for 64 MiB");
+    println!("| file | incremental | freeing the file's bytes |");
+    for mib in [1, 16, 64, 80] {
+        let text = ledger(Shape::default(), (mib << 20) - if mib < 80 { 1 << 16 } else { 1 << 12 });
+        let last = text.trim_end().rfind('\n').unwrap() + 1;
+        let (before, state) = shipped(text.as_bytes()[..last].to_vec());
+        let mut scanner = Scanner::new("github.com");
+        let each = (0..15).map(|_| {
+            let (known, bytes) = (state.clone(), text.as_bytes().to_vec());
+            let (took, extended) = timed(|| extend(known, &bytes, &mut scanner));
+            assert_eq!(extended.unwrap().ledger_bytes(), text.len() as u64);
+            [took, timed(|| drop(bytes)).0]
+        });
+        let [took, freed] = each.reduce(|a, b| std::array::from_fn(|index| a[index].min(b[index]))).unwrap();
+        println!("| {:.1} MiB | {:.2} ms | {:.2} ms |", text.len() as f64 / MIB, ms(took), ms(freed));
+        drop((before, state));
+    }
+}
+
 fn selection() {
     let shape = Shape { keys: 1023, nodes: 64, payload: 20, batch: 1, controls: 0 };
     let mut generator = Generator::new(shape);
@@ -193,6 +216,9 @@ fn main() {
         println!("{}", peak());
         return;
     }
+    if arguments.iter().any(|argument| argument == "--extension") {
+        return extension();
+    }
     if let Some(position) = arguments.iter().position(|argument| argument == "--ratio-of") {
         let text = std::fs::read_to_string(&arguments[position + 1]).unwrap();
         let [alone, shipped, theirs, _] = best_of_all(9, &text);
@@ -200,6 +226,7 @@ fn main() {
         return;
     }
     replays();
+    extension();
     selection();
     process_start();
 }

@@ -1,16 +1,16 @@
 //! `wq explain`.
 
 use super::dispatch_next::reason_label;
+use super::listing;
 use super::prediction::{Question, write_plan_members};
-use super::source::{LedgerArgs, Loaded, load};
-use super::work_view::view_members;
+use super::source::{LedgerArgs, Loaded, load, scanner};
 use super::{Failure, Global, Reply};
 use crate::engine::Projection;
 use crate::engine::state::{Barrier, WorkState};
 use crate::protocol::json::Writer;
 use crate::protocol::resource::Edge;
-use crate::protocol::{At, Code, Wire as _};
-use crate::report::label;
+use crate::protocol::{At, Code, Fault, Wire as _};
+use crate::report::{label, view_members};
 
 /// Say who is next and why, or why a Work waits, or why a Claim was granted. Changes nothing.
 ///
@@ -24,10 +24,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
     /// Explain this Work, 1 to 256 bytes.
-    #[arg(long, value_name = "ID", conflicts_with_all = ["claim_id", "request_id"])]
+    #[arg(long, value_name = "ID")]
     work_id: Option<String>,
     /// Explain the grant of this Claim, 1 to 256 bytes.
-    #[arg(long, value_name = "ID", visible_alias = "before-claim", conflicts_with_all = ["pool", "request_id"])]
+    #[arg(long, value_name = "ID", visible_alias = "before-claim")]
     claim_id: Option<String>,
     /// Moment to evaluate, in Unix milliseconds, 0 to 2^53-1 [default: now].
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(i64).range(0..=9_007_199_254_740_991))]
@@ -35,21 +35,40 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
-    if args.pool.is_some() && global.request_id.is_some() {
-        let message = "a committed request is explained as it was decided, so --pool has no meaning beside it";
-        return Err(Failure::new(Code::InspectionInvalid, message, "Leave out --pool or --request-id."));
-    }
+    check(global, args)?;
     let mut loaded = load(global, &args.source)?;
     if let Some(at) = args.at {
         loaded.evaluated_at = At::new(at)?;
     }
-    let body = match (&args.work_id, &args.claim_id, &global.request_id) {
+    let mut body = match (&args.work_id, &args.claim_id, &global.request_id) {
         (Some(work_id), _, _) => work(&loaded, work_id, global.json)?,
         (_, Some(claim_id), _) => claim(&loaded, claim_id, global.json)?,
         (_, _, Some(request_id)) => request(&loaded, request_id, global.json)?,
         _ => pool(&loaded, args.pool.as_deref().unwrap_or("default"), global.json)?,
     };
+    if !global.json {
+        body.push_str(&format!("{}\n", loaded.stamp()));
+    }
     Ok(Reply::done(body))
+}
+
+/// Refuses selectors that exclude each other or can name nothing, before anything is read.
+fn check(global: &Global, args: &Args) -> Result<(), Failure> {
+    let selectors = [&args.work_id, &args.claim_id, &global.request_id];
+    if selectors.iter().filter(|selector| selector.is_some()).count() > 1 {
+        return Err(listing::invalid("name one of --work-id, --claim-id and --request-id"));
+    }
+    if args.pool.is_some() && (args.claim_id.is_some() || global.request_id.is_some()) {
+        return Err(listing::invalid(
+            "a committed decision is explained as it was made, so --pool has no meaning here",
+        ));
+    }
+    for (flag, value) in
+        ["--work-id", "--claim-id", "--request-id", "--pool"].iter().zip(selectors.into_iter().chain([&args.pool]))
+    {
+        listing::identity(flag, value.as_deref())?;
+    }
+    Ok(())
 }
 
 fn missing(code: Code, what: &'static str) -> Failure {
@@ -86,7 +105,7 @@ fn pool(loaded: &Loaded, pool: &str, json: bool) -> Result<String, Failure> {
             members.name("comparison", |w| comparison.write(w));
             members.name("decision", |w| w.object(|decision| write_plan_members(&plan, decision)));
             members.name("label", |w| w.string(comparison.label.unwrap_or(reason_label(selection.reason))));
-            members.name("policy_epoch", |w| w.string(epoch(loaded)));
+            members.name("policy_epoch", |w| w.string(loaded.epoch()));
             members.name("pool", |w| w.string(pool));
             members.name("selection", |w| selection.write(w));
             members.name("status", |w| w.string("snapshot_prediction"));
@@ -119,10 +138,6 @@ fn pool(loaded: &Loaded, pool: &str, json: bool) -> Result<String, Failure> {
     }
     out.push_str("A prediction: it grants and changes nothing.\n");
     Ok(out)
-}
-
-fn epoch(loaded: &Loaded) -> &str {
-    loaded.projection.installed().map_or("", |installed| installed.epoch.as_str())
 }
 
 /// Node keys from a Work along its first unverified predecessors.
@@ -200,16 +215,20 @@ fn claim(loaded: &Loaded, id: &str, json: bool) -> Result<String, Failure> {
     let projection = &loaded.projection;
     let state = projection.claim(id).ok_or_else(|| missing(Code::ClaimMissing, "Claim"))?;
     let work = projection.work_of(state);
+    let explanation = &state.explanation;
+    let rebuilt = projection.rebuild_grants(state.request_id.as_str(), &mut scanner()?)?;
     if !json {
-        let explanation = &state.explanation;
         return Ok(format!(
-            "granted {} to {} node={} priority={} key={}\nchosen at class pass {} and key pass {}; stored before: {} and {}\n\
+            "granted {} to {} node={} priority={} key={}\nat commit {} operation {}, after {}\nchosen at class pass {} and key pass {}; stored before: {} and {}\n\
              open Claims {} -> {}, native reservations {} -> {}\n",
             label(state.claim.work_id.as_str()),
             label(state.claim.claim_id.as_str()),
             label(work.work.node_key.as_str()),
             explanation.priority.get(),
             label(work.work.fairness_key.as_str()),
+            label(state.commit_id.as_str()),
+            explanation.position.operation,
+            label(explanation.before_tip.as_ref().map_or("", |tip| tip.as_str())),
             explanation.class_pass,
             explanation.key_pass,
             explanation.class_pass_prior,
@@ -220,22 +239,25 @@ fn claim(loaded: &Loaded, id: &str, json: bool) -> Result<String, Failure> {
             explanation.capacity_after.native,
         ));
     }
-    let mut inner = Writer::new();
-    projection.write_claim_explanation(state, &mut inner);
-    Ok(with_provenance(loaded, &inner.finish()))
+    let granted = projection.request(state.request_id.as_str()).map(|accepted| projection.granted(accepted));
+    let place = granted.and_then(|claims| claims.iter().position(|claim| claim.claim.claim_id == state.claim.claim_id));
+    let object = place.and_then(|place| rebuilt.get(place)).ok_or_else(|| Fault::from(Code::Internal))?;
+    Ok(with_provenance(loaded, explanation.label, object))
 }
 
-/// Puts the Git commit and the time of reading into an object that has its own `tip`.
-fn with_provenance(loaded: &Loaded, object: &str) -> String {
+/// Puts the Git commit, the time of reading and the specification's word into an object that has its own `tip`.
+fn with_provenance(loaded: &Loaded, word: Option<&str>, object: &str) -> String {
     let sha = loaded.sha.as_ref().map_or_else(|| "null".to_owned(), |sha| format!("\"{sha}\""));
+    let word = word.map_or_else(String::new, |word| format!("\"label\":\"{word}\","));
     let body = object.strip_prefix('{').unwrap_or(object);
-    format!("{{\"evaluated_at\":{},\"sha\":{sha},{body}", loaded.evaluated_at.get())
+    format!("{{\"evaluated_at\":{},{word}\"sha\":{sha},{body}", loaded.evaluated_at.get())
 }
 
 fn request(loaded: &Loaded, id: &str, json: bool) -> Result<String, Failure> {
     let projection = &loaded.projection;
     let accepted = projection.request(id).ok_or_else(|| missing(Code::RequestMissing, "request"))?;
     let claims = projection.granted(accepted);
+    let rebuilt = projection.rebuild_grants(id, &mut scanner()?)?;
     if !json {
         let mut out = format!(
             "{} was committed as {} under epoch {}\n",
@@ -245,7 +267,8 @@ fn request(loaded: &Loaded, id: &str, json: bool) -> Result<String, Failure> {
         );
         for claim in claims {
             let (claim_id, work_id) = (claim.claim.claim_id.as_str(), claim.claim.work_id.as_str());
-            out.push_str(&format!("  {} on {}\n", label(claim_id), label(work_id)));
+            let operation = claim.explanation.position.operation;
+            out.push_str(&format!("  operation {operation}: {} on {}\n", label(claim_id), label(work_id)));
         }
         return Ok(out);
     }
@@ -253,9 +276,7 @@ fn request(loaded: &Loaded, id: &str, json: bool) -> Result<String, Failure> {
     writer.object(|members| {
         loaded.provenance(members);
         members.name("at", |w| accepted.at.write(w));
-        members.name("claims", |w| {
-            w.array(claims, |w, claim| projection.write_claim_explanation(claim, w));
-        });
+        members.name("claims", |w| w.array(&rebuilt, |w, claim| w.raw(claim)));
         members.name("commit_id", |w| accepted.commit_id.write(w));
         members.name("kind", |w| accepted.kind.write(w));
         members.name("policy_epoch", |w| accepted.policy_epoch.write(w));

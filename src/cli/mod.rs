@@ -6,21 +6,34 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+mod administer;
+mod cancel_claim;
+mod cancel_work;
+mod cancellation;
+mod compact;
+mod control;
 mod demo;
 mod dispatch_next;
 mod explain;
 mod failure;
 mod input;
 mod inspect;
+mod listing;
 mod output;
+mod policy;
 mod prediction;
 mod publish;
+mod recall;
 mod replay;
+mod reprioritize;
 mod source;
+mod state;
 mod stats;
 mod submit_graph;
 mod submit_work;
+mod targets;
 mod telemetry;
+mod trace;
 mod verify;
 mod work_view;
 
@@ -76,11 +89,19 @@ enum Command {
     Replay(replay::Args),
     Verify(verify::Args),
     Stats(stats::Args),
+    State(state::Args),
     Explain(explain::Args),
     Inspect(inspect::Args),
+    Trace(trace::Args),
     SubmitWork(submit_work::Args),
     SubmitGraph(submit_graph::Args),
     DispatchNext(dispatch_next::Args),
+    Compact(compact::Args),
+    Control(control::Args),
+    CancelWork(cancel_work::Args),
+    CancelClaim(cancel_claim::Args),
+    Reprioritize(reprioritize::Args),
+    Policy(policy::Args),
     Demo(demo::Args),
 }
 
@@ -91,10 +112,18 @@ impl Command {
             Self::Verify(args) => verify::run(global, args),
             Self::Stats(args) => stats::run(global, args),
             Self::Explain(args) => explain::run(global, args),
+            Self::State(args) => state::run(global, args),
             Self::Inspect(args) => inspect::run(global, args),
+            Self::Trace(args) => trace::run(global, args),
             Self::SubmitWork(args) => submit_work::run(global, args),
             Self::SubmitGraph(args) => submit_graph::run(global, args),
             Self::DispatchNext(args) => dispatch_next::run(global, args),
+            Self::Compact(args) => compact::run(global, args),
+            Self::Control(args) => control::run(global, args),
+            Self::CancelWork(args) => cancel_work::run(global, args),
+            Self::CancelClaim(args) => cancel_claim::run(global, args),
+            Self::Reprioritize(args) => reprioritize::run(global, args),
+            Self::Policy(args) => policy::run(global, args),
             Self::Demo(args) => demo::run(global, args),
         }
     }

@@ -96,12 +96,16 @@ pub(crate) fn actor(access: &Access, role: Role) -> Result<Actor, Failure> {
 /// The Policy of a first submission: the file's, or the default one with one placeholder route.
 pub(crate) fn proposal(access: &Access, file: Option<&Path>) -> Result<Policy, Failure> {
     if let Some(path) = file {
-        let text = input::text(path)?;
-        return read_policy(&text).map_err(|error| at_input(&error));
+        return policy_file(path);
     }
     let worker =
         Worker { name: ProfileName::new(LOCAL_WORKER)?, revision: Revision::new("0".repeat(40))?, contract: None };
     Ok(default_policy(access.name(), &[worker])?)
+}
+
+/// Reads a Policy file of at most 4 MiB.
+pub(crate) fn policy_file(path: &Path) -> Result<Policy, Failure> {
+    read_policy(&input::text(path)?).map_err(|error| at_input(&error))
 }
 
 /// A defect of an input file exits 2, whatever its code means in a ledger.

@@ -16,6 +16,7 @@ use crate::protocol::json::{Members, Scanner};
 use crate::protocol::ledger_text::{LedgerFault, LedgerText};
 use crate::protocol::limits::MAX_LEDGER_BYTES;
 use crate::protocol::{At, Code, Decimal, Fault, Repository, RequestId};
+use crate::report::label;
 
 /// Repository of a local queue that names none (design.md 7).
 const LOCAL_REPOSITORY: &str = "local/queue";
@@ -43,6 +44,22 @@ impl Loaded {
     /// Adds the provenance that every answer carries (decision 46).
     pub(crate) fn provenance(&self, members: &mut Members<'_>) {
         provenance(&self.projection, self.sha.as_deref(), self.evaluated_at, members);
+    }
+
+    /// The same for people: a line without its line feed.
+    pub(crate) fn stamp(&self) -> String {
+        let tip = self.projection.tip().map_or_else(|| "-".to_owned(), |tip| label(tip.as_str()));
+        format!("as of tip {tip} at {} ms", self.evaluated_at.get())
+    }
+
+    /// Epoch of the installed Policy, empty without one.
+    pub(crate) fn epoch(&self) -> &str {
+        self.projection.installed().map_or("", |installed| installed.epoch.as_str())
+    }
+
+    /// Repository of the queue, empty before the first commit.
+    pub(crate) fn repository(&self) -> &str {
+        self.projection.repository().map_or("", |repository| repository.as_str())
     }
 }
 

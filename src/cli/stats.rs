@@ -47,7 +47,9 @@ impl Metrics {
             launches: dispatches(|one| one.sender.is_some()),
             bound_runs: dispatches(|one| one.run.is_some()),
             completions: claims(|status| matches!(status, ClaimStatus::Completed { .. })),
-            results: barrier(Barrier::Verified),
+            // A round of kept-open Work has its Result on its Claim.
+            results: barrier(Barrier::Verified)
+                + claims(|status| status.round().is_some_and(|round| round.settled.is_some())),
             claim_cancellations: claims(|status| {
                 matches!(status, ClaimStatus::Cancelled { .. } | ClaimStatus::WorkCancelled { .. })
             }),
@@ -150,10 +152,11 @@ fn text(loaded: &Loaded) -> String {
     );
     let limit = projection.installed().map_or(0, |installed| installed.policy.limits.ledger_bytes);
     out.push_str(&format!(
-        "{} commits, {} of {limit} bytes; recovery headroom {} bytes\n",
+        "{} commits, {} of {limit} bytes; recovery headroom {} bytes; {}\n",
         stats.transactions,
         projection.ledger_bytes(),
         projection.headroom(),
+        loaded.stamp(),
     ));
     if projection.admission_paused() || projection.grants_paused() {
         let word = |paused| if paused { "paused" } else { "open" };

@@ -1,31 +1,12 @@
 //! What every read shows of a Work, a Claim and a dispatch: metadata alone, never a payload or a descriptor.
 
-use crate::engine::state::{ClaimState, ClaimStatus, Delivery, DispatchState, Ownership, WorkState};
-use crate::engine::{Projection, WorkView};
+use crate::engine::Projection;
+use crate::engine::state::{ClaimState, Delivery, DispatchState, Ownership, WorkState};
 use crate::protocol::At;
 use crate::protocol::Wire as _;
 use crate::protocol::assignment::Assignment;
 use crate::protocol::json::{Members, Writer};
-
-/// Adds the members of decision 71.
-pub(crate) fn view_members(state: &WorkState, view: &WorkView, members: &mut Members<'_>) {
-    members.name("blocking_path", |w| w.array(&view.blocking_path, |w, id| id.write(w)));
-    members.name("fairness_key", |w| state.work.fairness_key.write(w));
-    members.name("label", |w| w.string(view.label));
-    members.name("priority", |w| state.scheduling_priority().write(w));
-    members.name("ready", |w| w.bool(view.ready));
-    members.name("reason", |w| w.string(view.reason));
-    members.name("unresolved", |w| {
-        w.array(&view.unresolved, |w, (kind, id, reason)| {
-            w.object(|edge| {
-                edge.name("id", |w| w.string(id));
-                edge.name("kind", |w| w.string(kind));
-                edge.name("reason", |w| w.string(reason));
-            });
-        });
-    });
-    members.name("unresolved_total", |w| w.integer(view.unresolved_total as i64));
-}
+use crate::report::{terminal, view_members};
 
 /// Adds what was admitted and what became of it.
 pub(crate) fn work_members(projection: &Projection, state: &WorkState, at: At, members: &mut Members<'_>) {
@@ -66,8 +47,11 @@ pub(crate) fn work_members(projection: &Projection, state: &WorkState, at: At, m
 fn ownership_members(ownership: &Ownership, members: &mut Members<'_>) {
     match ownership {
         Ownership::Available | Ownership::Claimed(_) => {}
-        Ownership::Completed { completion_id, delivery, .. } => {
+        Ownership::Completed { completion_id, delivery, keep_open, .. } => {
             members.name("completion_id", |w| completion_id.write(w));
+            if *keep_open {
+                members.name("keep_open", |w| w.bool(true));
+            }
             match delivery {
                 Delivery::Pending => {}
                 Delivery::Verified { commit_id, .. } => members.name("result_commit_id", |w| commit_id.write(w)),
@@ -81,31 +65,12 @@ fn ownership_members(ownership: &Ownership, members: &mut Members<'_>) {
     }
 }
 
-/// True if the Claim is its Work's current or last owner and the Work is not cancelled.
-pub(crate) fn is_current(projection: &Projection, claim: &ClaimState) -> bool {
-    let work = projection.work_of(claim);
-    work.state() != "cancelled"
-        && projection.owner_of(work).is_some_and(|owner| owner.claim.claim_id == claim.claim.claim_id)
-}
-
-/// Commit, reason and retry boundary that ended a Claim.
-pub(crate) fn terminal(status: &ClaimStatus) -> (Option<&str>, Option<&str>, Option<At>) {
-    match status {
-        ClaimStatus::Open => (None, None, None),
-        ClaimStatus::Completed { commit_id, .. } => (Some(commit_id.as_str()), None, None),
-        ClaimStatus::Cancelled { operation, commit_id } => {
-            (Some(commit_id.as_str()), Some(operation.reason.as_str()), Some(operation.retry_not_before))
-        }
-        ClaimStatus::WorkCancelled { reason, commit_id } => (Some(commit_id.as_str()), Some(reason.as_str()), None),
-    }
-}
-
 /// Writes a Claim.
 pub(crate) fn write_claim(projection: &Projection, claim: &ClaimState, writer: &mut Writer) {
     writer.object(|members| {
         members.name("claim_id", |w| claim.claim.claim_id.write(w));
         members.name("commit_id", |w| claim.commit_id.write(w));
-        members.name("current", |w| w.bool(is_current(projection, claim)));
+        members.name("current", |w| w.bool(projection.is_current(claim)));
         members.name("dispatch_id", |w| claim.claim.dispatch_id.write(w));
         members.name("handle", |w| claim.claim.handle.write(w));
         members.name("observations", |w| claim.claim.observations.write(w));
@@ -122,6 +87,12 @@ pub(crate) fn write_claim(projection: &Projection, claim: &ClaimState, writer: &
         if let Some(retry) = retry {
             members.name("retry_not_before", |w| retry.write(w));
         }
+        if let Some(round) = claim.status.round() {
+            members.name("keep_open", |w| w.bool(true));
+            if let Some((_, commit)) = &round.settled {
+                members.name("result_commit_id", |w| commit.write(w));
+            }
+        }
     });
 }
 
@@ -136,13 +107,28 @@ pub(crate) fn write_members(assignment: &Assignment, writer: &mut Writer) {
     });
 }
 
-/// Writes a dispatch: its route, lifecycle and members.
-pub(crate) fn write_dispatch(dispatch: &DispatchState, writer: &mut Writer) {
+/// Writes a dispatch: its route and lifecycle, and beside these what became of each of its members.
+pub(crate) fn write_dispatch(projection: &Projection, dispatch: &DispatchState, writer: &mut Writer) {
     let assignment = &dispatch.assignment;
     writer.object(|members| {
-        members.name("claims", |w| write_members(assignment, w));
+        members.name("claims", |w| {
+            w.array(&assignment.claims, |w, member| {
+                w.object(|one| {
+                    if let Some(work) = projection.work(member.work_id.as_str()) {
+                        one.name("barrier", |w| w.string(work.barrier().as_str()));
+                    }
+                    one.name("claim_id", |w| member.claim_id.write(w));
+                    one.name("handle", |w| member.handle.write(w));
+                    if let Some(claim) = projection.claim(member.claim_id.as_str()) {
+                        one.name("state", |w| w.string(claim.status.as_str()));
+                    }
+                    one.name("work_id", |w| member.work_id.write(w));
+                });
+            });
+        });
         members.name("commit_id", |w| assignment.commit_id.write(w));
         members.name("dispatch_id", |w| assignment.dispatch_id.write(w));
+        members.name("launch_started", |w| w.bool(dispatch.sender.is_some()));
         members.name("policy_epoch", |w| assignment.policy_epoch.write(w));
         members.name("pool", |w| assignment.pool.write(w));
         members.name("released", |w| w.bool(dispatch.released));

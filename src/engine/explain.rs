@@ -5,9 +5,10 @@ use hashbrown::HashSet;
 use super::schedule::explain::{Capacity, SelectionView, write_position};
 use super::schedule::{Eligibility, Reason, select};
 use super::state::{Barrier, Ownership, Projection, WorkIx, WorkState};
-use crate::protocol::json::Writer;
-use crate::protocol::resource::Edge;
-use crate::protocol::{At, Fault, Identity, Wire as _, WorkId};
+use crate::protocol::fault::ensure;
+use crate::protocol::json::{Scanner, Writer};
+use crate::protocol::resource::{Edge, Gate};
+use crate::protocol::{At, Code, Fault, Identity, ObservationId, Wire as _, WorkId};
 
 /// Most unresolved edges that an explanation lists; the total is counted beside.
 pub const MAX_UNRESOLVED: usize = 8;
@@ -70,7 +71,7 @@ impl Projection {
             });
             if aged {
                 return Err(Fault::new(
-                    crate::protocol::Code::PolicyInvalid,
+                    Code::PolicyInvalid,
                     "the Work's pool is retired, so its gates have no age limit",
                 ));
             }
@@ -149,6 +150,46 @@ impl Projection {
             unresolved_total: total,
             blocking_path,
         }
+    }
+
+    /// How a gate of a Work stands at one time: `ready` or the engine's reason, and its latest observation.
+    #[must_use]
+    pub fn gate_state(&self, state: &WorkState, gate: &Gate, at: At) -> (&'static str, Option<&ObservationId>) {
+        let pool = self.installed().and_then(|installed| installed.policy.pools.get(&state.work.pool));
+        let word = self.gate(&gate.key, pool, at).err().unwrap_or(Reason::Ready).as_str();
+        (word, self.observations.get(&gate.key).map(|latest| &latest.observation_id))
+    }
+
+    /// Explains every Claim of a committed request anew: replays the history up to its commit and lets the scheduler
+    /// choose again (engine.md 4.7). One object a Claim, in order, as of the current tip; none if it granted nothing.
+    ///
+    /// What a checkpoint replaced cannot be replayed; its explanations were checked when it was, and are returned.
+    ///
+    /// # Errors
+    /// `request_missing` for an unknown id, `selection_invalid` if the history gives another grant than the recorded one.
+    pub fn rebuild_grants(&self, request: &str, scanner: &mut Scanner) -> Result<Vec<String>, Fault> {
+        let missing = || Fault::new(Code::RequestMissing, "the queue has no request of this id");
+        let ordinal = *self.request_ids.get(request).ok_or_else(missing)? as usize;
+        let explain = |projection: &Self| -> Vec<String> {
+            let claims = projection.requests.get(ordinal).map(|accepted| projection.granted(accepted));
+            let text = |claim| {
+                let mut writer = Writer::new();
+                projection.write_claim_explanation(claim, &mut writer);
+                writer.finish()
+            };
+            claims.unwrap_or_default().iter().map(text).collect()
+        };
+        let recorded = explain(self);
+        let Some(source) = self.requests[ordinal].source.commit().filter(|_| !recorded.is_empty()) else {
+            return Ok(recorded);
+        };
+        let before = self.active().take_while(|line| *line != source).count();
+        let mut past = self.prefix(scanner, before + 1)?;
+        // An explanation names the tip that it is given at.
+        past.tip.clone_from(&self.tip);
+        let rebuilt = explain(&past);
+        ensure!(rebuilt == recorded, SelectionInvalid, "the history gives another grant than the recorded one");
+        Ok(rebuilt)
     }
 
     /// The ancestors that hold a Work back, nearest first, down to one that waits for nothing but itself.

@@ -4,6 +4,7 @@
 pub mod admission;
 mod apply;
 mod authority;
+pub mod browse;
 pub mod budget;
 pub mod chain;
 pub mod checkpoint;
@@ -18,6 +19,7 @@ pub mod replay;
 pub mod schedule;
 pub mod state;
 pub mod submission;
+pub mod trace;
 mod view;
 
 pub use explain::{WorkExplanation, WorkView};

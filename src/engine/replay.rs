@@ -245,10 +245,12 @@ impl Projection {
         };
         let quiescent = self.installed.is_none() || self.is_quiescent();
         let fresh = commit.policy_epoch == operation.epoch && !self.seen_epochs.contains(&operation.epoch);
+        ensure!(policies == 1 && placed, PolicyNotQuiescent, "a Policy changes alone, and by an administrator");
+        ensure!(fresh, PolicyNotQuiescent, "the epoch is not a new one");
         ensure!(
-            policies == 1 && placed && fresh && quiescent,
+            quiescent,
             PolicyNotQuiescent,
-            "a Policy changes alone, by an administrator, under a new epoch, and when nothing is active"
+            "Work is unfinished, a delivery is pending, or a native reservation is held"
         );
         let policy = &operation.policy;
         let scoped = !policy.aw

@@ -86,6 +86,14 @@ impl Projection {
         self.replaced as usize
     }
 
+    /// Canonical text of the deployment registry.
+    #[must_use]
+    pub fn deployments(&self) -> String {
+        let mut writer = crate::protocol::json::Writer::new();
+        self.registry.write(&mut writer);
+        writer.finish()
+    }
+
     /// The accepted commit of a request id.
     #[must_use]
     pub fn request(&self, id: &str) -> Option<&Accepted> {

@@ -2,16 +2,16 @@
 
 use gix::ObjectId;
 
+use super::ancestry::{Ancestry, Found};
 use super::error::{Class, LedgerError};
+use super::extension::extend;
 use super::head::Snapshot;
 use super::names::RepositoryName;
 use super::store::Store;
 use super::tree::RootTree;
 use crate::engine::Projection;
-use crate::protocol::commit::Commit;
 use crate::protocol::json::Scanner;
-use crate::protocol::ledger_text::LedgerText;
-use crate::protocol::{Code, Text};
+use crate::protocol::{Code, Opaque};
 
 /// A validated version of the queue.
 #[derive(Clone, Debug)]
@@ -20,18 +20,41 @@ pub struct Current {
     pub commit: ObjectId,
     /// Everything that its ledger says.
     pub projection: Projection,
+    /// True if the checkpoint at the root of the ledger was damaged in the one way that readers mend (publication.md
+    /// 1.10) and was taken from the version before. The next publication writes it back.
+    pub recovered: bool,
     pub(super) tree: RootTree,
 }
 
 impl Current {
-    /// Parses and replays a version that was read, in full.
+    /// Parses and replays a version that was read, in full, and verifies the history behind its checkpoint, if its
+    /// chain begins with one.
     ///
     /// # Errors
     /// The first refusal of framing, codec, chain or replay; `actor_unauthorized` when the chain belongs to another
-    /// repository.
-    pub fn replay(snapshot: Snapshot, repository: &RepositoryName, scanner: &mut Scanner) -> Result<Self, LedgerError> {
-        let text = LedgerText::new(snapshot.ledger)?;
-        let projection = super::cold::replay(&text, scanner)?;
+    /// repository; `checkpoint_invalid` when a checkpoint is not what its Git ancestry gives.
+    pub fn replay(
+        snapshot: Snapshot,
+        store: &Store,
+        repository: &RepositoryName,
+        scanner: &mut Scanner,
+    ) -> Result<Self, LedgerError> {
+        Self::replay_seeking(snapshot, store, repository, scanner, &[]).map(|(current, _)| current)
+    }
+
+    /// As [`Current::replay`]; also says whether this chain, or one that a checkpoint behind it replaced, begins with
+    /// `sought`.
+    fn replay_seeking(
+        snapshot: Snapshot,
+        store: &Store,
+        repository: &RepositoryName,
+        scanner: &mut Scanner,
+        sought: &[Opaque],
+    ) -> Result<(Self, Found), LedgerError> {
+        let Snapshot { commit, tree, ledger, .. } = snapshot;
+        let mut ancestry = Ancestry::new(store, scanner, None);
+        let replayed = ancestry.replay(commit, ledger)?;
+        let projection = replayed.projection;
         let own = projection.repository().is_some_and(|recorded| repository.is(recorded));
         if !own {
             return Err(LedgerError::new(
@@ -41,11 +64,13 @@ impl Current {
                 "Name the repository that the ledger was written for.",
             ));
         }
-        Ok(Self { commit: snapshot.commit, projection, tree: snapshot.tree })
+        let found = ancestry.verify(commit, &projection, sought)?;
+        Ok((Self { commit, projection, recovered: replayed.recovered, tree }, found))
     }
 
     /// Replays a later version of the same operation. The branch and the chain must both extend this one; what was
-    /// replayed already is not replayed again.
+    /// replayed already is not replayed again. A chain that was compacted meanwhile extends this one if a chain that a
+    /// checkpoint replaced does.
     ///
     /// # Errors
     /// `ledger_nonextending` when history was deleted or rewritten; otherwise as [`Current::replay`].
@@ -62,43 +87,19 @@ impl Current {
         if !store.descends(snapshot.commit, self.commit)? {
             return Err(nonextending());
         }
-        let Snapshot { commit, parents, tree, ledger } = snapshot;
-        let text = LedgerText::new(ledger)?;
-        let known: Vec<_> = self.projection.active().cloned().collect();
-        let literal = known.len() <= text.len()
-            && known
-                .iter()
-                .enumerate()
-                .all(|(index, source)| text.line(index).is_some_and(|line| line.as_str() == source.as_str()));
-        if literal && let Some(projection) = append_tail(self.projection, &text, known.len(), scanner) {
-            return Ok(Self { commit, projection, tree });
-        }
-        let ledger = text.as_str().as_bytes().to_vec();
-        let later = Self::replay(Snapshot { commit, parents, tree, ledger }, repository, scanner)?;
-        let mut active = later.projection.active();
-        let extends = known.iter().all(|source| active.next() == Some(source));
-        drop(active);
-        if extends { Ok(later) } else { Err(nonextending()) }
+        let (trusted, was_recovered) = (self.commit, self.recovered);
+        let known = match extend(self.projection, &snapshot.ledger, scanner) {
+            Ok(projection) => {
+                let Snapshot { commit, tree, .. } = snapshot;
+                // Behind a checkpoint every version counts; those before the one that was read last were walked then.
+                Ancestry::new(store, scanner, Some(trusted)).verify(commit, &projection, &[])?;
+                return Ok(Self { commit, projection, recovered: was_recovered, tree });
+            }
+            Err(known) => known,
+        };
+        let (later, found) = Self::replay_seeking(snapshot, store, repository, scanner, &known)?;
+        if found == Found::Extends { Ok(later) } else { Err(nonextending()) }
     }
-}
-
-/// Applies the lines from `from` on, if they are the next commits of the chain in causal order. Each line is copied,
-/// so that a few new lines do not keep a whole second ledger in memory.
-fn append_tail(
-    mut projection: Projection,
-    text: &LedgerText,
-    from: usize,
-    scanner: &mut Scanner,
-) -> Option<Projection> {
-    for index in from..text.len() {
-        let line = Text::from(text.line(index)?.as_str());
-        let commit = Commit::read(scanner, &line).ok()?;
-        if commit.previous.as_ref() != projection.tip() || projection.knows_commit(&commit.id) {
-            return None;
-        }
-        projection = projection.apply(commit).ok()?;
-    }
-    Some(projection)
 }
 
 pub(super) fn nonextending() -> LedgerError {

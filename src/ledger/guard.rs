@@ -1,5 +1,6 @@
-//! What our publishers refuse although replay would accept it (decisions 5, 6, 7, 53, 60, 62): existing ledgers stay
-//! readable, and new ones stay out of corners that the format leaves open.
+//! What our publishers refuse although replay would accept it (decisions 5, 6, 7, 53, 60, 62; operator-cli.md 14 and 1
+//! for controls beside priorities and for who revokes Claims): existing ledgers stay readable, and new ones stay out of
+//! corners that the format leaves open.
 
 use std::collections::HashMap;
 
@@ -32,13 +33,15 @@ pub(super) fn check_proposal(projection: &Projection, proposal: Option<&Policy>)
 /// A decided commit, against the state before it (none at genesis).
 ///
 /// # Errors
-/// `request_invalid` for a submission of known and new Work together, `resource_limit` for the queue-wide count of
-/// pending nodes and for depth, `admission_unauthorized` for a graph under two accounting keys,
-/// `remediation_verifier_required`, `observation_invalid` for a time before the gate's current one, and
+/// `request_invalid` for a submission of known and new Work together and for controls beside priorities,
+/// `resource_limit` for the queue-wide count of pending nodes and for depth, `admission_unauthorized` for a graph under
+/// two accounting keys, `remediation_verifier_required`, `observation_invalid` for a time before the gate's current one,
+/// `unauthorized_operation` for another role than an administrator that cancels Work by its Claim, and
 /// `run_binding_conflict` for a worker that moves anything but its own dispatch to `bound`.
 pub(super) fn check_admission(before: Option<&Projection>, generated: &Generated) -> Result<(), Fault> {
     let (commit, next) = (&generated.commit, &generated.next);
     let (mut new, mut known) = (Vec::new(), 0_usize);
+    let (mut controls, mut priorities) = (0_usize, 0_usize);
     for operation in &commit.operations {
         match operation {
             Operation::Work(node) if before.is_some_and(|before| before.work(node.work_id.as_str()).is_some()) => {
@@ -61,6 +64,15 @@ pub(super) fn check_admission(before: Option<&Projection>, generated: &Generated
                     "a worker binds its own dispatch and moves no other"
                 );
             }
+            Operation::WorkCancellation(cancellation) if cancellation.claim_id.is_some() => {
+                ensure!(
+                    commit.actor.role == Role::Administrator,
+                    UnauthorizedOperation,
+                    "revoking a Claim is an administrator's"
+                );
+            }
+            Operation::Control(_) => controls += 1,
+            Operation::WorkPriority(_) => priorities += 1,
             Operation::Result(result) => {
                 let depth = depth(result.descriptor.0.as_str());
                 ensure!(depth <= MAX_DESCRIPTOR_DEPTH, ResourceLimit, "the descriptor is nested too deeply");
@@ -73,6 +85,7 @@ pub(super) fn check_admission(before: Option<&Projection>, generated: &Generated
         RequestInvalid,
         "the submission mixes admitted and new Work; submit the new Work alone"
     );
+    ensure!(controls == 0 || priorities == 0, RequestInvalid, "a request changes controls or priorities, not both");
     check_new(before, next, &new, commit.actor.role)
 }
 

@@ -1,10 +1,13 @@
 //! The queue branch: reading it into an isolated store and publishing to it by compare-and-swap (design.md 2, 5;
 //! publication.md 1 to 3).
 
+mod ancestry;
 pub mod cold;
 pub mod commit_object;
+pub mod compact;
 pub mod current;
 pub mod error;
+pub mod extension;
 pub mod git;
 mod guard;
 pub mod head;
@@ -18,6 +21,7 @@ pub mod retry;
 pub mod store;
 pub mod tree;
 
+pub use compact::{Compacted, Compaction, CompactionPlan};
 pub use current::Current;
 pub use error::{Class, LedgerError};
 pub use git::{Ambiguity, Bounds, Environment, Git, GitTransport, PushOutcome, Transport};

@@ -161,11 +161,11 @@ enum Step {
 
 /// Reads and writes one queue branch, with a private store of its own for as long as it lives.
 pub struct Publisher<'a> {
-    setup: Setup<'a>,
-    store: Store,
-    scanner: Scanner,
+    pub(super) setup: Setup<'a>,
+    pub(super) store: Store,
+    pub(super) scanner: Scanner,
     /// What was read last; every later read must extend it.
-    last: Option<Arc<Current>>,
+    pub(super) last: Option<Arc<Current>>,
 }
 
 impl<'a> Publisher<'a> {
@@ -192,7 +192,7 @@ impl<'a> Publisher<'a> {
                         let (store, repository) = (&self.store, &self.setup.repository);
                         Arc::unwrap_or_clone(last).extend(snapshot, store, repository, &mut self.scanner)?
                     }
-                    None => Current::replay(snapshot, &self.setup.repository, &mut self.scanner)?,
+                    None => Current::replay(snapshot, &self.store, &self.setup.repository, &mut self.scanner)?,
                 };
                 let current = Arc::new(current);
                 self.last = Some(Arc::clone(&current));
@@ -273,7 +273,7 @@ impl<'a> Publisher<'a> {
             };
             let stopped = generated.stopped.clone();
             let commit_id = generated.commit.id.clone();
-            let (result, next) = self.push(base.as_deref(), generated)?;
+            let (result, next) = self.offer(base.as_deref(), generated.next)?;
             // The next read then extends the only copy of what was read, instead of a second one.
             drop(base);
             if result == PushOutcome::Acknowledged {
@@ -364,9 +364,13 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Offers a decided commit. Returns the report and the version that it makes.
-    fn push(&mut self, base: Option<&Current>, generated: Generated) -> Result<(PushOutcome, Current), LedgerError> {
-        let ledger = render(&generated.next)?;
+    /// Offers the ledger of a decided state. Returns the report and the version that it makes.
+    pub(super) fn offer(
+        &mut self,
+        base: Option<&Current>,
+        next: Projection,
+    ) -> Result<(PushOutcome, Current), LedgerError> {
+        let ledger = render(&next)?;
         let base = base.map(|current| Snapshot {
             commit: current.commit,
             parents: Vec::new(),
@@ -376,7 +380,8 @@ impl<'a> Publisher<'a> {
         let Setup { transport, branch, author, clock, entropy, .. } = &self.setup;
         let candidate = Candidate::build(&self.store, base.as_ref(), &ledger, *author, *clock, *entropy)?;
         let result = candidate.push(*transport, &self.store, branch, base.as_ref(), &ledger)?;
-        let next = Current { commit: candidate.commit, projection: generated.next, tree: candidate.into_tree() };
+        let (commit, tree) = (candidate.commit, candidate.into_tree());
+        let next = Current { commit, projection: next, recovered: false, tree };
         Ok((result, next))
     }
 
@@ -476,7 +481,7 @@ fn stuck(lost: &[Attempt]) -> bool {
 }
 
 /// The attempts are used up, or the branch could not be read after one.
-fn unresolved(lost: &[Attempt], refresh: Option<&LedgerError>) -> LedgerError {
+pub(super) fn unresolved(lost: &[Attempt], refresh: Option<&LedgerError>) -> LedgerError {
     let status = lost.iter().rev().find_map(|attempt| match &attempt.result {
         PushOutcome::Ambiguous(Ambiguity::Status(status)) => Some(*status),
         _ => None,

@@ -1,9 +1,19 @@
 //! What people read: labels that cannot harm a terminal, tables, and nothing that looks like a secret. Pure.
 
+mod details;
+mod forest;
 mod label;
+mod page;
 mod redact;
 mod table;
+mod trace;
+mod work;
 
+pub use details::{Details, MAX_ATTEMPTS, terminal};
+pub use forest::forest_page;
 pub use label::{label, plain, quote, short};
+pub use page::{Line, MAX_PAGE_BYTES, MAX_ROWS, Page};
 pub use redact::redact;
 pub use table::{Align, Table};
+pub use trace::trace_page;
+pub use work::view_members;

@@ -359,6 +359,12 @@ fn submitted_text_reaches_no_terminal_unescaped() {
     assert!(show(&["replay"], "", 0));
     show(&["stats"], "", 0);
     show(&["explain", "--request-id", &other], "", 0);
+    assert!(show(&["state"], "", 0));
+    assert!(show(&["state", "--search", evil], "", 0));
+    assert!(show(&["trace", "--request-id", evil], "", 0));
+    assert!(show(&["trace", "--claim-id", &claim], "", 0));
+    show(&["state", "--graph", "a\nb\u{1b}[31m"], "", 2);
+    show(&["inspect", "--work-id", "\u{202e}\u{1b}"], "", 2);
     show(&["explain", "--claim-id", &claim], "", 0);
     show(&["inspect", "--claim-id", &claim], "", 0);
     for work in works {

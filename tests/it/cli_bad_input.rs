@@ -16,7 +16,7 @@ const MIB: usize = 1024 * 1024;
 const ROOM: &str = "786432";
 
 /// Reads and publications of a queue branch. Each would succeed on an undamaged ledger.
-const COMMANDS: [&[&str]; 7] = [
+const COMMANDS: [&[&str]; 9] = [
     &["submit-work", "--file", "-", "--request-id", "another"],
     &["submit-graph", "--file", "-", "--request-id", "another"],
     &["dispatch-next", "--request-id", "another"],
@@ -24,6 +24,8 @@ const COMMANDS: [&[&str]; 7] = [
     &["replay"],
     &["explain"],
     &["inspect", "--work-id", "x"],
+    &["state"],
+    &["trace", "--request-id", "grant"],
 ];
 
 /// What a command that reads standard input finds there.

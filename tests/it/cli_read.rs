@@ -290,8 +290,19 @@ fn the_command_line_holds_no_back_door() {
         arguments.push("--json");
         assert_eq!(run(here.path(), &arguments).error(2), "usage_invalid", "{arguments:?}");
     }
-    let commands =
-        ["replay", "verify", "stats", "explain", "inspect", "submit-work", "submit-graph", "dispatch-next", "demo"];
+    let commands = [
+        "replay",
+        "verify",
+        "stats",
+        "state",
+        "explain",
+        "inspect",
+        "trace",
+        "submit-work",
+        "submit-graph",
+        "dispatch-next",
+        "demo",
+    ];
     for command in commands {
         let help = run(here.path(), &[command, "--help"]);
         assert_eq!((help.code, help.err.as_str()), (0, ""));

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use wq_action::engine::replay;
 use wq_action::ledger::cold;
+use wq_action::ledger::extension::extend;
 use wq_action::protocol::json::Scanner;
 use wq_action::protocol::ledger_text::{LedgerFault, LedgerText};
 
@@ -98,4 +99,34 @@ fn threads_change_no_refusal() {
             Ok(())
         })
         .unwrap();
+}
+
+/// A ledger that goes on where the known one ends is read from there, by however many threads compare what came
+/// before; one that differs in any byte before is not taken for its continuation.
+#[test]
+fn extension_needs_every_known_byte() {
+    let text = ledger(Shape::default(), 9 << 20);
+    let scanner = || Scanner::new(HOST);
+    let whole = LedgerText::new(text.clone().into_bytes()).unwrap();
+    let expected = replay(&whole, &mut scanner()).unwrap();
+    let cuts: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+    for cut in [cuts[0], cuts[cuts.len() / 2], cuts[cuts.len() - 2], text.len()] {
+        let known = LedgerText::new(text.as_bytes()[..cut].to_vec()).unwrap();
+        let known = replay(&known, &mut scanner()).unwrap();
+        let extended = extend(known.clone(), text.as_bytes(), &mut scanner()).unwrap();
+        assert_eq!(extended.tip(), expected.tip());
+        assert!(extended.serialise() == expected.serialise(), "extended from byte {cut}");
+        let mut runner = TestRunner::new(Config { cases: 30, failure_persistence: None, ..Config::default() });
+        let damage = (0..cut, 1_u8..);
+        runner
+            .run(&damage, |(at, by)| {
+                let mut bytes = text.as_bytes().to_vec();
+                bytes[at] = bytes[at].wrapping_add(by);
+                let lines = extend(known.clone(), &bytes, &mut scanner()).unwrap_err();
+                prop_assert!(lines.iter().eq(known.active()));
+                Ok(())
+            })
+            .unwrap();
+        assert!(extend(known, &text.as_bytes()[..cut - 1], &mut scanner()).is_err(), "shorter by a byte");
+    }
 }

@@ -4,9 +4,17 @@
 mod bad_input;
 mod cli_answers;
 mod cli_bad_input;
+mod cli_cancel;
+mod cli_control;
 mod cli_demo;
+mod cli_explain;
+mod cli_inspect;
+mod cli_policy;
 mod cli_publish;
 mod cli_read;
+mod cli_selectors;
+mod cli_state;
+mod cli_trace;
 mod cold_replay;
 mod conformance;
 mod documents;

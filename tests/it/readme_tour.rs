@@ -120,6 +120,8 @@ fn the_tour_is_as_it_is_told() {
         "explain",
         "inspect",
         "stats",
+        "state",
+        "trace",
         "replay",
         "verify",
         "--request-id",

@@ -17,12 +17,11 @@ use crate::tree;
 const TABLES: &[(&str, &str)] =
     &[("requirements-spec.md", "Specification"), ("requirements-operator.md", "Operator reference")];
 
-/// The issue that this document reports on.
-const ISSUE: &str = "1";
+/// The issues that this document reports on.
+const ISSUES: &[&str] = &["1", "2"];
 
 /// What the later issues are about, for rows that are delivered in parts.
 const LATER: &[(&str, &str)] = &[
-    ("2", "checkpoints, deployments and kept-open Work"),
     ("3", "launching on GitHub"),
     ("4", "the Action's jobs"),
     ("5", "effects and verified delivery"),
@@ -60,9 +59,9 @@ struct Row {
 }
 
 impl Row {
-    /// True if the row is given to this issue, starred or not.
+    /// True if the row is given to one of these issues, starred or not.
     fn is_due(&self) -> bool {
-        self.issues.iter().any(|issue| issue == ISSUE)
+        self.issues.iter().any(|issue| ISSUES.contains(&issue.as_str()))
     }
 
     /// What is left for later issues; empty if nothing is.
@@ -70,7 +69,7 @@ impl Row {
         let parts: Vec<_> = self
             .issues
             .iter()
-            .filter(|issue| *issue != ISSUE)
+            .filter(|issue| !ISSUES.contains(&issue.as_str()))
             .filter_map(|issue| LATER.iter().find(|(number, _)| number == issue))
             .map(|(number, about)| format!("{about} ({number})"))
             .collect();
@@ -130,7 +129,7 @@ fn mistakes(rows: &[Row], cited: &[Citation], reasons: &BTreeMap<String, String>
     let due: BTreeSet<_> = rows.iter().filter(|row| row.is_due()).map(|row| row.id.as_str()).collect();
     for id in reasons.keys() {
         if !due.contains(id.as_str()) {
-            wrong.push(format!("{NOT_MET}: {id} is no requirement of issue {ISSUE}"));
+            wrong.push(format!("{NOT_MET}: {id} is no requirement of these issues"));
         }
         if let Some(citation) = cited.iter().find(|citation| citation.id == *id) {
             wrong.push(format!("{NOT_MET}: {id} is not met, yet {} shows it", citation.place()));

@@ -338,6 +338,13 @@ impl Queue {
         self.request(RequestKind::Finish, &grant.worker(), at, &parameters)
     }
 
+    /// The worker completes this round and keeps its Work open.
+    pub(crate) fn keep_open(&mut self, grant: &Grant, at: i64) -> Outcome<()> {
+        let parameters = json!({"dispatch_id": grant.dispatch, "claim_handle": grant.handle, "outcome": "completed",
+            "keep_open": true});
+        self.request(RequestKind::Finish, &grant.worker(), at, &parameters)
+    }
+
     /// The reconciler verifies the delivery.
     pub(crate) fn result(&mut self, grant: &Grant, at: i64) -> Outcome<()> {
         let evidence = grant.evidence("delivery", "verified_receipts", at, &json!({"receipt": "receipt"}));

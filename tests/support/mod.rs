@@ -6,6 +6,7 @@ pub(crate) mod corpus;
 pub(crate) mod git;
 pub(crate) mod http_git;
 pub(crate) mod ledger;
+pub(crate) mod operator;
 pub(crate) mod queue;
 
 /// Prints a line past the capture of test output: what was covered and what was skipped belongs into every run's log.

@@ -8,7 +8,7 @@ use crate::protocol::fault::ensure;
 use crate::protocol::operation::{ClaimCancellation, WorkCancellation};
 use crate::protocol::policy::later;
 use crate::protocol::request::RequestKind;
-use crate::protocol::{At, Code, Fault};
+use crate::protocol::{At, Code, CommitId, Fault};
 
 impl Projection {
     /// Ends an open Claim and frees its logical slot. The native reservation stays.
@@ -93,12 +93,16 @@ impl Projection {
         ensure!(
             !matches!(state.ownership, Ownership::Completed { .. }),
             WorkTerminal,
-            "completed Work cannot be cancelled"
+            format!("completed Work cannot be cancelled: {}", cancellation.work_id)
         );
         self.check_fence(&cancellation, ix)?;
         self.check_canceller(&cancellation, ix, context)?;
         if let Ownership::Cancelled { operation, .. } = &state.ownership {
-            ensure!(*operation == cancellation, CancellationConflict, "the Work was cancelled otherwise");
+            ensure!(
+                *operation == cancellation,
+                CancellationConflict,
+                format!("{} was cancelled otherwise", cancellation.work_id)
+            );
             return Ok(());
         }
         let owner = state.owner();
@@ -113,6 +117,15 @@ impl Projection {
         Ok(())
     }
 
+    /// The commit that cancelled Work in exactly these words; a repetition would have no effect.
+    #[must_use]
+    pub fn cancelled_by(&self, cancellation: &WorkCancellation) -> Option<&CommitId> {
+        match &self.work(cancellation.work_id.as_str())?.ownership {
+            Ownership::Cancelled { operation, commit_id, .. } if operation == cancellation => Some(commit_id),
+            _ => None,
+        }
+    }
+
     /// The ownership fence: the named Claim owns the Work, or owned it when the Work was cancelled.
     fn check_fence(&self, cancellation: &WorkCancellation, ix: WorkIx) -> Result<(), Fault> {
         let Some(fence) = &cancellation.claim_id else { return Ok(()) };
@@ -125,7 +138,7 @@ impl Projection {
             }
             _ => false,
         });
-        ensure!(holds, ClaimScopeInvalid, "the fenced Claim does not own the Work");
+        ensure!(holds, ClaimScopeInvalid, format!("the fenced Claim does not own its Work, {}", cancellation.work_id));
         Ok(())
     }
 

@@ -34,12 +34,12 @@ impl Projection {
         ensure!(
             matches!(state.ownership, Ownership::Available),
             OwnershipTerminal,
-            "only available Work can be reprioritized"
+            format!("only available Work can be reprioritized, and {} is {}", change.work_id, state.state())
         );
         ensure!(
             state.scheduling_priority() == change.expected_priority,
             PriorityConflict,
-            "the expected priority is not the current one"
+            format!("the expected priority of {} is not the current one", change.work_id)
         );
         self.change_work(ix, |state| state.effective_priority = Some(change.priority));
         Ok(())

@@ -1,14 +1,19 @@
 //! Replay, planning and explanation against the conformance corpus.
 
+mod administration;
 mod admission;
 mod checkpoint;
 mod corpus_replay;
+mod deployments;
+mod epochs;
 mod fairness;
 mod gates;
 mod invalid;
+mod issues;
 mod lifecycle;
 pub(crate) mod naive;
 mod planner;
 mod properties;
+mod rounds;
 mod rules;
 mod vectors;

@@ -145,7 +145,11 @@ impl<'s> Naive<'s> {
                 return 0;
             }
             let most = pool(&work["pool"])["retry"]["max_attempts"].as_u64().unwrap();
-            let left = if state == "completed" { 0 } else { most.saturating_sub(work["attempts"].as_u64().unwrap()) };
+            let left = match (state, work["keep_open"] == true) {
+                ("completed", false) => 0,
+                ("completed", true) => most,
+                _ => most.saturating_sub(work["attempts"].as_u64().unwrap()),
+            };
             let claimed = if state == "claimed" { 8192 } else { 0 };
             left * (4 * evidence + 8192) + 2 * result + 2 * evidence + 8192 + claimed
         });

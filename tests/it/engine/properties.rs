@@ -79,7 +79,7 @@ fn truncations_are_prefixes_or_refusals() {
     }
 }
 
-fn busy_policy() -> Value {
+pub(super) fn busy_policy() -> Value {
     let mut policy = aw_policy();
     policy["accounting_weights"] = json!({"": 1, "a": 3, "b": 2});
     policy["pools"]["default"]["logical_limit"] = 5.into();
@@ -90,7 +90,7 @@ fn busy_policy() -> Value {
     policy
 }
 
-fn strategy_nodes() -> impl Strategy<Value = Vec<Node>> {
+pub(super) fn strategy_nodes() -> impl Strategy<Value = Vec<Node>> {
     let node = (1..=5_i64, prop_oneof![Just(""), Just("a"), Just("b")], any::<bool>(), any::<bool>());
     proptest::collection::vec(node, 4..14).prop_map(|nodes| {
         let build = |(index, (priority, key, gated, chained)): (usize, (i64, &str, bool, bool))| {
@@ -104,9 +104,12 @@ fn strategy_nodes() -> impl Strategy<Value = Vec<Node>> {
 
 /// A step of a random run of a queue.
 #[derive(Clone, Debug)]
-enum Step {
+pub(super) enum Step {
     Grant(u32, u32),
     Deliver(usize),
+    /// Completed with the Work kept open; settled, failed or left pending.
+    Keep(usize, u8),
+    Deploy(u8, bool),
     Cancel(usize, i64),
     CancelWork(usize),
     Prioritise(usize, i64),
@@ -114,10 +117,12 @@ enum Step {
     Pause(bool),
 }
 
-fn strategy_steps() -> impl Strategy<Value = Vec<Step>> {
+pub(super) fn strategy_steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => (1..6_u32, 1..4_u32).prop_map(|(claims, dispatches)| Step::Grant(claims, dispatches)),
         3 => (0..9_usize).prop_map(Step::Deliver),
+        2 => (0..9_usize, 0..3_u8).prop_map(|(claim, end)| Step::Keep(claim, end)),
+        1 => (0..3_u8, any::<bool>()).prop_map(|(revision, available)| Step::Deploy(revision, available)),
         2 => (0..9_usize, 0..3_i64).prop_map(|(claim, delay)| Step::Cancel(claim, delay)),
         1 => (0..14_usize).prop_map(Step::CancelWork),
         1 => (0..14_usize, 1..=5_i64).prop_map(|(node, priority)| Step::Prioritise(node, priority)),
@@ -128,12 +133,29 @@ fn strategy_steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Takes a step; refusals are part of the game.
-fn take(queue: &mut Queue, step: &Step, at: i64, open: &mut Vec<Grant>) {
+pub(super) fn take(queue: &mut Queue, step: &Step, at: i64, open: &mut Vec<Grant>) {
     let _ = match step {
         Step::Grant(claims, dispatches) => queue.grant(at, *claims, *dispatches).map(|grants| open.extend(grants)),
         Step::Deliver(index) if *index < open.len() => {
             let grant = open.remove(*index);
             queue.deliver(&grant, at)
+        }
+        Step::Keep(index, end) if *index < open.len() => {
+            let grant = open.remove(*index);
+            let kept = queue.start(&grant, at).and_then(|()| queue.bind(&grant, at)).and_then(|()| {
+                queue.keep_open(&grant, at)?;
+                match end {
+                    0 => queue.result(&grant, at),
+                    1 => queue.fail(&grant, at, "unknown", &json!({"attempts": 5})),
+                    _ => Ok(()),
+                }
+            });
+            kept.and_then(|()| queue.release(&grant, at))
+        }
+        Step::Deploy(revision, available) => {
+            // Revision 2 has another contract, so Work admitted before it waits.
+            let contract = if *revision == 2 { "d" } else { "c" };
+            super::deployments::deploy(queue, "default", &revision.to_string(), contract, *available, at)
         }
         Step::Cancel(index, delay) if *index < open.len() => {
             let grant = open.remove(*index);
