@@ -46,7 +46,7 @@ pub fn replay_prefix(text: &LedgerText, scanner: &mut Scanner, commits: usize) -
 ///
 /// # Errors
 /// As [`replay`].
-pub(crate) fn in_steps(text: &LedgerText, scanner: &mut Scanner, commits: usize) -> Result<Projection, LedgerFault> {
+fn in_steps(text: &LedgerText, scanner: &mut Scanner, commits: usize) -> Result<Projection, LedgerFault> {
     let ordered = chain::order(text.commits(scanner)?)?;
     let mut projection = Projection::empty();
     for commit in ordered.into_iter().take(commits) {

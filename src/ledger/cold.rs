@@ -2,14 +2,14 @@
 //!
 //! Reading a line to a typed record needs nothing of any other line, and takes more than two thirds of a replay. So
 //! helpers read runs of lines ahead, and one thread applies the records in order. The result is that of the pure
-//! [`crate::engine::replay()`], which also names the fault of every ledger that is not valid and in causal order.
+//! [`crate::engine::replay()`], which also reads every ledger that is not canonical, valid and in causal order, and names its fault.
 
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use crate::engine::Projection;
-use crate::engine::replay::{OnePass, in_steps};
+use crate::engine::replay::OnePass;
 use crate::protocol::commit::Commit;
 use crate::protocol::json::Scanner;
 use crate::protocol::ledger_text::{LedgerFault, LedgerText};
@@ -20,6 +20,8 @@ const MOST_THREADS: usize = 4;
 const LEAST_BYTES: usize = 1 << 20;
 /// Bytes of ledger in one run.
 const RUN_BYTES: usize = 128 << 10;
+/// A run of more bytes is one long line, whose index can take several times as much: no more than one is read at once.
+const LONG_BYTES: usize = 1 << 20;
 
 /// Replays a whole ledger from genesis, as [`crate::engine::replay()`] does, with as many threads as the machine has
 /// cores, four at most. A small ledger is replayed by the calling thread alone.
@@ -45,7 +47,7 @@ pub fn replay_with(text: &LedgerText, scanner: &mut Scanner, threads: usize) -> 
     }
     match on_threads(text, scanner, threads) {
         Some(projection) => Ok(projection),
-        None => in_steps(text, scanner, usize::MAX),
+        None => crate::engine::replay(text, scanner),
     }
 }
 
@@ -57,12 +59,12 @@ fn on_threads(text: &LedgerText, scanner: &mut Scanner, threads: usize) -> Optio
         for _ in 1..threads {
             let help = || {
                 let _end = StopOnPanic(&readers);
-                readers.help(&mut Scanner::new(&host));
+                readers.help(&mut Scanner::strict(&host));
             };
             // Without a helper the calling thread reads what the helper would have.
             let _ = thread::Builder::new().name("reader".to_owned()).spawn_scoped(scope, help);
         }
-        readers.apply(scanner)
+        readers.apply(&mut Scanner::strict(&host), scanner)
     })
 }
 
@@ -116,10 +118,14 @@ impl<'a> Readers<'a> {
         self.room.notify_all();
     }
 
-    /// Takes the next run that may be read now.
-    fn claim(&self, progress: &mut Progress) -> Option<usize> {
+    /// Takes the next run that may be read now. Long ones are left to the applying thread.
+    fn claim(&self, progress: &mut Progress, helper: bool) -> Option<usize> {
         let run = progress.next;
-        let free = run < self.runs.len() && run < progress.applied + self.ahead;
+        let long = self.runs.get(run).is_some_and(|lines| self.text.extent(lines) > LONG_BYTES);
+        let free = run < self.runs.len() && run < progress.applied + self.ahead && !(helper && long);
+        if free && long {
+            self.room.notify_all();
+        }
         free.then(|| {
             progress.next += 1;
             run
@@ -152,7 +158,7 @@ impl<'a> Readers<'a> {
                 if progress.stopped || progress.next == self.runs.len() {
                     return;
                 }
-                match self.claim(&mut progress) {
+                match self.claim(&mut progress, true) {
                     Some(run) => break run,
                     None => {
                         progress.idle += 1;
@@ -167,10 +173,10 @@ impl<'a> Readers<'a> {
     }
 
     /// Applies every run in order, and reads one whenever the next is not there yet.
-    fn apply(&self, scanner: &mut Scanner) -> Option<Projection> {
+    fn apply(&self, ahead: &mut Scanner, scanner: &mut Scanner) -> Option<Projection> {
         let mut pass = OnePass::over(self.text);
         for run in 0..self.runs.len() {
-            for commit in self.take(run, scanner)? {
+            for commit in self.take(run, ahead)? {
                 pass.take(commit, scanner)?;
             }
         }
@@ -191,7 +197,7 @@ impl<'a> Readers<'a> {
             if progress.stopped {
                 return None;
             }
-            progress = match self.claim(&mut progress) {
+            progress = match self.claim(&mut progress, false) {
                 Some(other) => {
                     drop(progress);
                     self.read(other, scanner);

@@ -139,6 +139,12 @@ impl LedgerText {
         runs
     }
 
+    /// Bytes from the start of the first to the end of the last of some lines.
+    pub(crate) fn extent(&self, lines: &Range<usize>) -> usize {
+        let bounds = self.lines.get(lines.clone()).and_then(|lines| Some((lines.first()?.0, lines.last()?.1)));
+        bounds.map_or(0, |(start, end)| (end - start) as usize)
+    }
+
     /// The text of line `index` (from 0), without its line feed.
     #[must_use]
     pub fn line(&self, index: usize) -> Option<Text> {

@@ -43,6 +43,11 @@ fn threads_change_no_projection() {
     }
     let large = ledger(Shape::default(), 3 << 20);
     agree(large.as_bytes());
+    // Some lines of more than a mebibyte, and one that is not canonical.
+    let long = ledger(Shape { nodes: 64, payload: 12_000, controls: 200, ..Shape::default() }, 6 << 20);
+    assert!(long.lines().filter(|line| line.len() > 1 << 20).count() > 2);
+    agree(long.as_bytes());
+    agree(large.replacen(r#""version":3}"#, r#""version":3 }"#, 9).as_bytes());
     let text = LedgerText::new(large.into_bytes()).unwrap();
     let state = cold::replay(&text, &mut Scanner::new(HOST)).unwrap();
     assert_eq!(state.serialise(), replay(&text, &mut Scanner::new(HOST)).unwrap().serialise());

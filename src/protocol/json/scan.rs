@@ -47,6 +47,8 @@ pub struct Scanner {
     tokens: Vec<Token>,
     /// Token of the record's operations.
     carried: u32,
+    /// Refuses text that is not canonical instead of encoding it anew.
+    strict: bool,
 }
 
 /// A checked document: canonical text and the index of its typed part.
@@ -64,7 +66,13 @@ impl Scanner {
     /// A scanner for records whose external resources live on `host` (decision 9), such as `github.com`.
     #[must_use]
     pub fn new(host: &str) -> Self {
-        Self { host: host.to_owned(), tokens: Vec::new(), carried: 0 }
+        Self { host: host.to_owned(), tokens: Vec::new(), carried: 0, strict: false }
+    }
+
+    /// A scanner that refuses whatever is not canonical, however valid, with a code that says nothing: for reading
+    /// ahead, where a tree of a long line would take much memory.
+    pub(crate) fn strict(host: &str) -> Self {
+        Self { strict: true, ..Self::new(host) }
     }
 
     /// The approved host of external resources.
@@ -85,6 +93,9 @@ impl Scanner {
         let (buffer, start, end) = text.parts();
         if self.index(&buffer.as_bytes()[..end as usize], start).is_ok() {
             return Ok(self.document(Arc::clone(buffer), true));
+        }
+        if self.strict {
+            return Err(Fault::from(crate::protocol::Code::CodecInvalid));
         }
         let value = parse_bounded(text.as_str(), text.len().max(1))?;
         let canonical = Arc::new(Buffer::Own(value.encode()?));
