@@ -17,6 +17,7 @@ mod matching;
 pub mod registry;
 pub mod replay;
 pub mod schedule;
+pub mod scope;
 pub mod state;
 pub mod submission;
 pub mod trace;

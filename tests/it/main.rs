@@ -21,6 +21,7 @@ mod documents;
 mod engine;
 mod failures;
 mod fixtures;
+mod fuzz_seeds;
 mod git_environment;
 mod git_http;
 mod git_process;
