@@ -7,6 +7,7 @@ use super::chain;
 use super::generate;
 use super::schedule::pool::{PoolState, Scales};
 use super::state::{Accepted, Context, Installed, Projection, Source};
+use crate::engine::mutation::mutated;
 use crate::protocol::actor::Role;
 use crate::protocol::commit::Commit;
 use crate::protocol::fault::ensure;
@@ -197,7 +198,11 @@ impl Projection {
             self.repository = Some(actor.repository.clone());
         }
         let request = &commit.request;
-        ensure!(!self.request_ids.contains_key(&request.id), RequestReused, "the request id is committed already");
+        ensure!(
+            !self.request_ids.contains_key(&request.id) || mutated!(RequestTwice),
+            RequestReused,
+            "the request id is committed already"
+        );
         let checkpoint = commit.request.kind == RequestKind::Checkpoint;
         ensure!(!checkpoint, CheckpointInvalid, "a checkpoint stands only at the root of a chain");
         if self.requests.is_empty() {
@@ -243,7 +248,7 @@ impl Projection {
         } else {
             commit.operations.len() == 1 && (self.installed.is_none() || administrator)
         };
-        let quiescent = self.installed.is_none() || self.is_quiescent();
+        let quiescent = self.installed.is_none() || self.is_quiescent() || mutated!(PolicyWhileActive);
         let fresh = commit.policy_epoch == operation.epoch && !self.seen_epochs.contains(&operation.epoch);
         ensure!(policies == 1 && placed, PolicyNotQuiescent, "a Policy changes alone, and by an administrator");
         ensure!(fresh, PolicyNotQuiescent, "the epoch is not a new one");

@@ -11,6 +11,7 @@ pub mod extension;
 pub mod git;
 mod guard;
 pub mod head;
+pub mod judge;
 pub mod names;
 pub mod ports;
 pub mod proposal;

@@ -4,6 +4,7 @@ use hashbrown::HashMap;
 
 use super::receipts::{History, check_parameters, read_position};
 use super::{Parts, damaged, entries, intact, intact_option, small};
+use crate::engine::mutation::mutated;
 use crate::engine::state::{ClaimIx, CommentOwner, Delivery, Ownership, Position, Projection, WorkIx, WorkState};
 use crate::protocol::fault::ensure;
 use crate::protocol::json::{Node, Scanner, Writer};
@@ -164,7 +165,7 @@ impl Projection {
         let restored = WorkState {
             position,
             ownership,
-            attempts,
+            attempts: if mutated!(CompactionRefundsAttempts) { 0 } else { attempts },
             retry_not_before: intact(state.need("retry_not_before")?)?,
             admission_contract,
             effective_priority: intact_option(state.get("effective_priority"))?,
