@@ -2,10 +2,12 @@
 //! publication.md 1 to 3).
 
 mod ancestry;
+pub mod cold;
 pub mod commit_object;
 pub mod compact;
 pub mod current;
 pub mod error;
+pub mod extension;
 pub mod git;
 mod guard;
 pub mod head;

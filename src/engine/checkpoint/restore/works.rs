@@ -1,7 +1,5 @@
 //! Work of a checkpoint (engine.md 3.12.5 steps 7, 9 and 10).
 
-use std::sync::Arc;
-
 use hashbrown::HashMap;
 
 use super::receipts::{History, check_parameters, read_position};
@@ -85,11 +83,11 @@ pub(super) fn read<'a>(node: Node<'a>, history: &History<'_>) -> Result<Vec<Work
         definitions.push('}');
         read.push((key, state, start, definitions.len() as u32));
     }
-    let definitions = Arc::new(definitions);
+    let definitions = Text::from(definitions);
     let mut scanner = Scanner::new(node.host());
     let mut nodes = Vec::with_capacity(read.len());
     for (key, state, start, end) in read {
-        let document = scanner.read(&Text::span(&definitions, start, end))?;
+        let document = scanner.read(&definitions.part(start, end))?;
         let work = WorkDraft::read(document.root(), Code::CheckpointInvalid).and_then(WorkDraft::admitted);
         let work = work.map_err(|fault| Fault::new(Code::CheckpointInvalid, fault.message().to_owned()))?;
         ensure!(*work.work_id.text() == key, CheckpointInvalid, "a Work has another id than its key");
