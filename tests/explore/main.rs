@@ -5,6 +5,8 @@
 //! ```text
 //! WQ_UPDATE_DOCS=1 cargo test --test explore
 //! ```
+// An optimised build has no faults to switch on.
+#![cfg(debug_assertions)]
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a test may stop and may explain")]
 
 mod audit;
