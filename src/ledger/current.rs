@@ -89,12 +89,13 @@ impl Current {
             return Err(nonextending());
         }
         let known: Vec<Opaque> = self.projection.active().cloned().collect();
-        let (trusted, was_recovered) = (self.commit, self.recovered);
+        let trusted = self.commit;
         if let Some(projection) = append_tail(self.projection, &known, &snapshot.ledger, scanner) {
             let Snapshot { commit, tree, .. } = snapshot;
             // Behind a checkpoint every version counts; those before the one that was read last were walked then.
             Ancestry::new(store, scanner, Some(trusted)).verify(commit, &projection, &[])?;
-            return Ok(Self { commit, projection, recovered: was_recovered, tree });
+            // A ledger that holds the known lines as they are has no damaged root, whatever the version before had.
+            return Ok(Self { commit, projection, recovered: false, tree });
         }
         let (later, found) = Self::replay_seeking(snapshot, store, repository, scanner, &known)?;
         if found == Found::Extends { Ok(later) } else { Err(nonextending()) }
