@@ -12,7 +12,7 @@ use super::store::Store;
 use crate::engine::Projection;
 use crate::engine::checkpoint::CheckpointInputs;
 use crate::protocol::commit::Commit;
-use crate::protocol::json::{Node, Scanner, Writer};
+use crate::protocol::json::{Node, Scanner};
 use crate::protocol::ledger_text::{LedgerFault, LedgerText};
 use crate::protocol::limits::MAX_RECEIPT_BYTES;
 use crate::protocol::operation::{Checkpoint, Operation};
@@ -58,16 +58,14 @@ impl<'a> Ancestry<'a> {
     ///
     /// # Errors
     /// The first fault of framing or replay.
-    pub(super) fn replay(&mut self, commit: ObjectId, ledger: Vec<u8>) -> Result<Replayed, LedgerError> {
+    pub(super) fn replay(&mut self, commit: ObjectId, ledger: Vec<u8>) -> Result<Replayed, LedgerFault> {
         let text = LedgerText::new(ledger)?;
-        match replay(&text, self.scanner) {
-            Ok(projection) => Ok(Replayed { projection, recovered: false }),
-            Err(fault) if fault.fault.code() == Code::CheckpointInvalid => match self.recover(commit, &text)? {
-                Some(projection) => Ok(Replayed { projection, recovered: true }),
-                None => Err(fault.into()),
-            },
-            Err(fault) => Err(fault.into()),
-        }
+        let fault = match replay(&text, self.scanner) {
+            Ok(projection) => return Ok(Replayed { projection, recovered: false }),
+            Err(fault) => fault,
+        };
+        let mended = if fault.fault.code() == Code::CheckpointInvalid { self.recover(commit, &text) } else { None };
+        mended.map(|projection| Replayed { projection, recovered: true }).ok_or(fault)
     }
 
     /// Verifies that every checkpoint behind this version stands for the chain that it replaced, and says whether one
@@ -135,7 +133,9 @@ impl<'a> Ancestry<'a> {
                 chain.truncate(lines);
                 continue;
             }
-            let before = self.replay(parent, ledger)?.projection;
+            let before = self.replay(parent, ledger);
+            // Its line numbers are of another ledger than the one that was asked for.
+            let before = before.map_err(|_| broken("a version behind a checkpoint does not replay"))?.projection;
             let same_root = before.active().next().zip(chain.first());
             match same_root {
                 Some((own, root)) if own == root => *chain = before.active().cloned().collect(),
@@ -160,40 +160,31 @@ impl<'a> Ancestry<'a> {
 
     /// The chain without the defect of publication.md 1.10, if it has exactly that one: a Deployment accepted after
     /// the checkpoint was written into the checkpoint as well, under the old digest. The direct Git parent holds the
-    /// checkpoint as it was made. Reading changes nothing; the next publication writes the good record.
-    fn recover(&mut self, commit: ObjectId, text: &LedgerText) -> Result<Option<Projection>, LedgerError> {
-        let raw = self.store.commit(commit)?;
-        let [parent] = raw.parents[..] else { return Ok(None) };
-        let before = LedgerText::new(snapshot(self.store, parent)?.ledger)?;
-        let Ok(good) = replay(&before, self.scanner) else { return Ok(None) };
+    /// checkpoint as it was made. Reading changes nothing; the next publication writes the good record. None for
+    /// everything else, an unreadable parent included: the checkpoint's own fault is then the one to report.
+    fn recover(&mut self, commit: ObjectId, text: &LedgerText) -> Option<Projection> {
+        let raw = self.store.commit(commit).ok()?;
+        let [parent] = raw.parents[..] else { return None };
+        let before = LedgerText::new(snapshot(self.store, parent).ok()?.ledger).ok()?;
+        let good = replay(&before, self.scanner).ok()?;
         let good: Vec<Opaque> = good.active().cloned().collect();
-        let Ok(ordered) = text.commits(self.scanner).and_then(|commits| Ok(crate::engine::chain::order(commits)?))
-        else {
-            return Ok(None);
-        };
+        let ordered = crate::engine::chain::order(text.commits(self.scanner).ok()?).ok()?;
         let damaged: Vec<Opaque> = ordered.iter().map(|commit| commit.source.clone()).collect();
-        let (Some((good_root, good_rest)), Some((bad_root, bad_rest))) = (good.split_first(), damaged.split_first())
-        else {
-            return Ok(None);
-        };
-        let deployed = ordered.iter().skip(1).flat_map(|commit| &commit.operations);
-        let deployed = deployed.into_iter().any(|operation| matches!(operation, Operation::Deployment(_)));
-        let host = self.scanner.host().to_owned();
-        let stored = Root::read(&host, bad_root);
-        let sound = Root::read(&host, good_root);
-        let (Some(stored), Some(sound)) = (stored, sound) else { return Ok(None) };
+        let (good_root, good_rest) = good.split_first()?;
+        let (bad_root, bad_rest) = damaged.split_first()?;
+        let mut retained = ordered.iter().skip(1).flat_map(|commit| &commit.operations);
+        let deployed = retained.any(|operation| matches!(operation, Operation::Deployment(_)));
+        let stored = Root::read(self.scanner.host(), bad_root)?;
+        let sound = Root::read(self.scanner.host(), good_root)?;
         if !deployed || stored.rest != sound.rest || !bad_rest.starts_with(good_rest) {
-            return Ok(None);
+            return None;
         }
         let mut candidate = Projection::empty();
         for line in std::iter::once(good_root).chain(bad_rest) {
-            let Ok(commit) = Commit::read(self.scanner, line.text()) else { return Ok(None) };
-            match candidate.follow(commit, self.scanner) {
-                Ok(next) => candidate = next,
-                Err(_) => return Ok(None),
-            }
+            let commit = Commit::read(self.scanner, line.text()).ok()?;
+            candidate = candidate.follow(commit, self.scanner).ok()?;
         }
-        Ok((candidate.deployments() == stored.deployments).then_some(candidate))
+        (candidate.deployments() == stored.deployments).then_some(candidate)
     }
 }
 
@@ -221,8 +212,8 @@ fn prefix_lines(chain: &[Opaque], ledger: &[u8]) -> Option<usize> {
 
 /// A checkpoint record apart from its deployments.
 struct Root {
-    /// Everything else, with the receipts inflated.
-    rest: String,
+    /// Everything else, piece by piece, with the receipts inflated.
+    rest: Vec<String>,
     /// Canonical text of `state.deployments`.
     deployments: String,
 }
@@ -231,37 +222,35 @@ impl Root {
     fn read(host: &str, line: &Opaque) -> Option<Self> {
         let mut scanner = Scanner::new(host);
         let document = scanner.read(line.text()).ok()?;
-        let mut root = Self { rest: String::new(), deployments: "{}".to_owned() };
-        let mut writer = Writer::new();
-        root.strip(document.root(), &mut writer)?;
-        root.rest = writer.finish();
+        let mut root = Self { rest: Vec::new(), deployments: "{}".to_owned() };
+        for (key, value) in document.root().object()?.members() {
+            if key.plain() == Some("operations") { root.add_operations(value)? } else { root.add(key, value) }
+        }
         Some(root)
     }
 
-    fn strip(&mut self, commit: Node<'_>, writer: &mut Writer) -> Option<()> {
-        for (key, value) in commit.object()?.members() {
-            writer.raw(key.raw());
-            if key.plain() != Some("operations") {
-                writer.raw(value.raw());
-                continue;
-            }
-            for (key, value) in value.array()?.next()?.object()?.members() {
-                writer.raw(key.raw());
-                if key.plain() == Some("state") { self.strip_state(value, writer)? } else { writer.raw(value.raw()) }
-            }
-        }
-        Some(())
+    fn add(&mut self, key: Node<'_>, value: Node<'_>) {
+        self.rest.extend([key.raw().to_owned(), value.raw().to_owned()]);
     }
 
-    fn strip_state(&mut self, state: Node<'_>, writer: &mut Writer) -> Option<()> {
+    fn add_operations(&mut self, operations: Node<'_>) -> Option<()> {
+        let mut operations = operations.array()?;
+        let checkpoint = operations.next()?.object()?;
+        for (key, value) in checkpoint.members() {
+            if key.plain() == Some("state") { self.add_state(value)? } else { self.add(key, value) }
+        }
+        operations.next().is_none().then_some(())
+    }
+
+    fn add_state(&mut self, state: Node<'_>) -> Option<()> {
         for (key, value) in state.object()?.members() {
             match key.plain()? {
                 "deployments" => value.raw().clone_into(&mut self.deployments),
-                "requests_compressed" => writer.raw(&compressed::inflate(value.plain()?, MAX_RECEIPT_BYTES).ok()?),
-                _ => {
-                    writer.raw(key.raw());
-                    writer.raw(value.raw());
+                "requests_compressed" => {
+                    let requests = compressed::inflate(value.plain()?, MAX_RECEIPT_BYTES).ok()?;
+                    self.rest.extend([key.raw().to_owned(), requests]);
                 }
+                _ => self.add(key, value),
             }
         }
         Some(())

@@ -1,13 +1,15 @@
 //! Replacing the history on the branch by its state (publication.md 7): an ordinary fast-forward commit, whose only
 //! parent holds what it replaces. Nothing is deleted from Git.
 
+use std::sync::Arc;
+
 use gix::ObjectId;
 
 use super::current::{Current, nonextending};
 use super::error::LedgerError;
 use super::git::PushOutcome;
 use super::head::snapshot;
-use super::publisher::{Attempt, Publisher, unresolved};
+use super::publisher::{Attempt, Publisher, doubtful, stuck, unresolved};
 use super::tree::read_ledger;
 use crate::engine::checkpoint::{BuiltCheckpoint, CheckpointInputs};
 use crate::protocol::actor::{Actor, Role};
@@ -109,14 +111,14 @@ impl Publisher<'_> {
     /// commit that lands in between is never lost; after bounded contention the compaction is deferred.
     ///
     /// # Errors
-    /// `actor_unauthorized` for anyone but an administrator of this repository; `checkpoint_invalid` for a plan whose
-    /// base is current and gives other digests, `ledger_nonextending` for one that the branch does not extend;
-    /// otherwise as [`Publisher::publish`].
+    /// `actor_unauthorized` for anyone but an administrator of this repository; `checkpoint_invalid` for a plan of
+    /// another branch, or whose base is current and gives other digests, `ledger_nonextending` for one whose base the
+    /// branch does not extend; otherwise as [`Publisher::publish`].
     pub fn compact(
         &mut self,
         actor: &Actor,
         plan: Option<&CompactionPlan>,
-    ) -> Result<(Compaction, std::sync::Arc<Current>, At), LedgerError> {
+    ) -> Result<(Compaction, Arc<Current>, At), LedgerError> {
         if actor.role != Role::Administrator || !self.setup.repository.is(&actor.repository) {
             let message = "a checkpoint is made by an administrator of the queue's repository";
             return Err(Fault::new(Code::ActorUnauthorized, message).into());
@@ -124,32 +126,39 @@ impl Publisher<'_> {
         let mut lost: Vec<Attempt> = Vec::new();
         let mut tried: Vec<Tried> = Vec::new();
         for number in 0..=self.setup.retries.attempts() {
-            let current = self.read_present()?;
+            let current = self.read_again(&lost)?;
             let at = self.setup.clock.now();
+            let of_current = match plan {
+                Some(plan) if number == 0 => self.check_base(plan, &current)?,
+                // Later reads extend the first one, which extended the plan's base.
+                Some(plan) => names(plan.base_git_sha.as_str(), current.commit),
+                None => false,
+            };
             if let Some(compacted) = landed(&current, &tried) {
                 return Ok((Compaction::Done(compacted), current, at));
             }
             if is_compact(&current) {
                 return Ok((Compaction::AlreadyCompact, current, at));
             }
-            if let Some(Attempt { result: PushOutcome::Denied(denial), .. }) = lost.last() {
+            if let Some(denial) = denial(&lost) {
                 return Err(denial.clone());
             }
             if number == self.setup.retries.attempts() {
-                let certain = lost.iter().all(|attempt| attempt.result == PushOutcome::Conflict);
-                return if certain { Ok((Compaction::Deferred, current, at)) } else { Err(unresolved(&lost, None)) };
+                // A branch that nobody moved and that could not be moved either is no contention.
+                let contended = !doubtful(&lost) && !stuck(&lost);
+                return if contended { Ok((Compaction::Deferred, current, at)) } else { Err(unresolved(&lost, None)) };
             }
             let built = self.build_checkpoint(&current, actor)?;
-            if let Some(plan) = plan {
-                self.check_plan(plan, &current, &built)?;
+            if let Some(plan) = plan.filter(|_| of_current) {
+                check_digests(plan, &current, &built)?;
             }
             let size = self.size(&current)?;
             let line = built.commit.clone();
             let (result, next) = self.offer(Some(&current), built.projection)?;
             let observed = current.commit;
             if result == PushOutcome::Acknowledged {
-                let next = std::sync::Arc::new(next);
-                self.last = Some(std::sync::Arc::clone(&next));
+                let next = Arc::new(next);
+                self.last = Some(Arc::clone(&next));
                 let compacted = done(&line, size, true, false);
                 return Ok((Compaction::Done(compacted), next, at));
             }
@@ -170,14 +179,18 @@ impl Publisher<'_> {
         Ok(current.projection.checkpoint(&inputs, &mut self.scanner)?)
     }
 
-    /// A plan of the current version must give the digests that it names; one of an earlier version is overtaken, and
-    /// must be of a version that the branch extends.
-    fn check_plan(
-        &mut self,
-        plan: &CompactionPlan,
-        current: &Current,
-        built: &BuiltCheckpoint,
-    ) -> Result<(), LedgerError> {
+    /// Reads the queue; after an attempt whose effect is not known, a failure to read leaves that unknown.
+    fn read_again(&mut self, lost: &[Attempt]) -> Result<Arc<Current>, LedgerError> {
+        self.read_present().map_err(|error| match denial(lost) {
+            Some(denial) => denial.clone(),
+            None if doubtful(lost) => unresolved(lost, Some(&error)),
+            None => error,
+        })
+    }
+
+    /// A plan must be of this branch and of a version that the branch extends. True if that version is current; an
+    /// earlier one's digests and sizes are overtaken.
+    fn check_base(&mut self, plan: &CompactionPlan, current: &Current) -> Result<bool, LedgerError> {
         let here = plan.branch.as_str() == self.setup.branch.as_str()
             && current.projection.repository().is_some_and(|repository| *repository.text() == plan.repository);
         if !here {
@@ -185,21 +198,15 @@ impl Publisher<'_> {
         }
         let base = ObjectId::from_hex(plan.base_git_sha.as_str().as_bytes()).map_err(|_| nonextending())?;
         if base == current.commit {
-            let same = Some(&plan.base_tip) == current.projection.tip()
-                && plan.history_sha256 == current.projection.history_sha256()
-                && plan.state_sha256 == built.state_sha256;
-            return if same {
-                Ok(())
-            } else {
-                Err(Fault::new(Code::CheckpointInvalid, "the plan's digests are not the current ledger's").into())
-            };
+            return Ok(true);
         }
         if !self.store.descends(current.commit, base)? {
             return Err(nonextending());
         }
         let repository = &self.setup.repository;
         let base = Current::replay(snapshot(&self.store, base)?, &self.store, repository, &mut self.scanner)?;
-        base.extend(snapshot(&self.store, current.commit)?, &self.store, repository, &mut self.scanner).map(drop)
+        base.extend(snapshot(&self.store, current.commit)?, &self.store, repository, &mut self.scanner)?;
+        Ok(false)
     }
 
     fn size(&self, current: &Current) -> Result<Size, LedgerError> {
@@ -208,6 +215,31 @@ impl Publisher<'_> {
         let distinct = current.projection.active().count();
         Ok(Size { bytes: ledger.len() as u64, repeated: lines.saturating_sub(distinct) as u64 })
     }
+}
+
+/// A plan of the current version gives the digests that it names.
+fn check_digests(plan: &CompactionPlan, current: &Current, built: &BuiltCheckpoint) -> Result<(), Fault> {
+    let same = Some(&plan.base_tip) == current.projection.tip()
+        && plan.history_sha256 == current.projection.history_sha256()
+        && plan.state_sha256 == built.state_sha256;
+    if same {
+        Ok(())
+    } else {
+        Err(Fault::new(Code::CheckpointInvalid, "the plan's digests are not the current ledger's"))
+    }
+}
+
+/// The refusal of the last attempt, if it was refused.
+fn denial(lost: &[Attempt]) -> Option<&LedgerError> {
+    match lost.last() {
+        Some(Attempt { result: PushOutcome::Denied(denial), .. }) => Some(denial),
+        _ => None,
+    }
+}
+
+/// True if a revision names this commit.
+fn names(revision: &str, commit: ObjectId) -> bool {
+    ObjectId::from_hex(revision.as_bytes()).is_ok_and(|named| named == commit)
 }
 
 fn revision(commit: ObjectId) -> Result<Revision, Fault> {
@@ -235,8 +267,7 @@ fn landed(current: &Current, tried: &[Tried]) -> Option<Compacted> {
     let document = scanner.read(root.text()).ok()?;
     let operation = document.root().object()?.get("operations")?.array()?.next()?;
     let base = operation.object()?.get("prior_git_sha").and_then(Node::plain)?;
-    let base = ObjectId::from_hex(base.as_bytes()).ok()?;
-    let tried = tried.iter().find(|tried| tried.base == base)?;
+    let tried = tried.iter().find(|tried| names(base, tried.base))?;
     Some(done(root, tried.size, false, tried.line == *root))
 }
 

@@ -87,13 +87,14 @@ impl Current {
         if !store.descends(snapshot.commit, self.commit)? {
             return Err(nonextending());
         }
-        let (trusted, was_recovered) = (self.commit, self.recovered);
+        let trusted = self.commit;
         let known = match extend(self.projection, &snapshot.ledger, scanner) {
             Ok(projection) => {
                 let Snapshot { commit, tree, .. } = snapshot;
                 // Behind a checkpoint every version counts; those before the one that was read last were walked then.
                 Ancestry::new(store, scanner, Some(trusted)).verify(commit, &projection, &[])?;
-                return Ok(Self { commit, projection, recovered: was_recovered, tree });
+                // A ledger that holds the known lines as they are has no damaged root, whatever the version before had.
+                return Ok(Self { commit, projection, recovered: false, tree });
             }
             Err(known) => known,
         };

@@ -179,6 +179,12 @@ impl<'a> Publisher<'a> {
         Ok(Self { setup, store: Store::new()?, scanner, last: None })
     }
 
+    /// The private store, to look at: what was read, what it holds.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// Reads, replays and checks the queue. Always asks the remote, never writes to it.
     ///
     /// # Errors
@@ -443,13 +449,13 @@ fn unconfirmed() -> LedgerError {
 }
 
 /// True if an attempt's effect is not known. A lost race is known: the look at the branch that follows it decides.
-fn doubtful(lost: &[Attempt]) -> bool {
+pub(super) fn doubtful(lost: &[Attempt]) -> bool {
     lost.iter().any(|attempt| attempt.result != PushOutcome::Conflict)
 }
 
 /// True if the branch stood still while every attempt at it was reported as a lost race: nobody was faster, so the
 /// reference itself cannot be written. A killed push leaves its lock behind; a branch `a` excludes a branch `a/b`.
-fn stuck(lost: &[Attempt]) -> bool {
+pub(super) fn stuck(lost: &[Attempt]) -> bool {
     lost.len() > 1 && lost.windows(2).all(|pair| pair[0].observed == pair[1].observed)
 }
 

@@ -1,7 +1,7 @@
 //! A private bare object store, alive for one command (publication.md 1.5). Nothing persists in it: the remote branch
 //! is the only authority, and the store is a copy of its objects and of what is about to be pushed.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
@@ -37,6 +37,8 @@ pub struct Store {
     repository: gix::Repository,
     /// Commits whose complete history is known to be here.
     complete: RefCell<HashSet<ObjectId>>,
+    /// How many objects were read.
+    reads: Cell<u64>,
     // Declared last: the directory goes when nothing looks into it any more.
     directory: Registered,
 }
@@ -69,7 +71,7 @@ impl Store {
         )
         .map_err(|_| failed("the object store could not be made"))?
         .to_thread_local();
-        Ok(Self { repository, complete: RefCell::default(), directory })
+        Ok(Self { repository, complete: RefCell::default(), reads: Cell::new(0), directory })
     }
 
     /// The store's bare repository, for a transport.
@@ -88,6 +90,12 @@ impl Store {
     #[must_use]
     pub fn holds(&self, commit: ObjectId) -> bool {
         self.complete.borrow().contains(&commit)
+    }
+
+    /// How many objects were read so far, each time counted: the measure of what verification costs.
+    #[must_use]
+    pub fn reads(&self) -> u64 {
+        self.reads.get()
     }
 
     /// Takes note of what a fetch brought: the commit that it wrote to its reference, whose history must be whole.
@@ -123,6 +131,7 @@ impl Store {
     /// # Errors
     /// `ledger_invalid` when the object is missing or of another kind.
     pub(super) fn read(&self, id: ObjectId, kind: Kind, bound: u64) -> Result<Option<Vec<u8>>, LedgerError> {
+        self.reads.set(self.reads.get() + 1);
         let header = self.repository.find_header(id).map_err(|_| incomplete())?;
         if header.kind() != kind {
             return Err(LedgerError::new(

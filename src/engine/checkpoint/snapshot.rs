@@ -2,7 +2,9 @@
 
 use crate::engine::state::{ClaimStatus, Delivery, Ownership, Projection};
 use crate::protocol::compressed::deflate;
+use crate::protocol::fault::ensure;
 use crate::protocol::json::{Members, Scanner, Writer};
+use crate::protocol::limits::{MAX_ARRAY, MAX_RECEIPT_BYTES};
 use crate::protocol::{CommitId, Digest, Fault, Wire as _};
 
 /// Key of the receipts in the logical snapshot.
@@ -43,11 +45,14 @@ impl Projection {
     /// The logical snapshot of this state. Reads every line of the active chain once more for its receipt.
     ///
     /// # Errors
-    /// None that an accepted chain could give.
+    /// `resource_limit` for more receipts than an array of the wire holds (16,384) or than 64 MiB of them, which no
+    /// reader of the checkpoint would take.
     pub fn snapshot(&self, scanner: &mut Scanner) -> Result<Snapshot, Fault> {
+        ensure!(self.requests.len() <= MAX_ARRAY, ResourceLimit, "a checkpoint keeps at most 16384 requests");
         let mut writer = Writer::new();
         self.write_receipts(scanner, &mut writer)?;
         let requests = writer.finish();
+        ensure!(requests.len() <= MAX_RECEIPT_BYTES, ResourceLimit, "the receipts of a checkpoint exceed 64 MiB");
         let mut writer = Writer::new();
         // Members are written in key order, so nothing moves afterwards and the place of the receipts stays known.
         let mut place = 0;
