@@ -2,6 +2,7 @@
 
 mod administration;
 mod admission;
+mod boundaries;
 mod checkpoint;
 mod corpus_replay;
 mod deployments;
@@ -13,6 +14,7 @@ mod issues;
 mod lifecycle;
 pub(crate) mod naive;
 mod planner;
+mod prefixes;
 mod properties;
 mod rounds;
 mod rules;
