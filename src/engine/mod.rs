@@ -18,6 +18,7 @@ mod matching;
 pub mod registry;
 pub mod replay;
 pub mod schedule;
+pub mod scope;
 pub mod state;
 pub mod submission;
 pub mod trace;

@@ -29,7 +29,7 @@ pub(super) struct Replayed {
 pub(super) struct Ancestry<'a> {
     store: &'a Store,
     scanner: &'a mut Scanner,
-    /// A version whose own history was walked before.
+    /// A version whose own history was walked before, and whose chain the walk's own begins with.
     trusted: Option<ObjectId>,
     visited: HashSet<ObjectId>,
 }
@@ -122,6 +122,9 @@ impl<'a> Ancestry<'a> {
                 return Err(broken("a version of a compacted ledger has not exactly one parent"));
             };
             *at = parent;
+            if self.trusted == Some(parent) {
+                return Ok(None);
+            }
             if self.store.commit(parent)?.tree == raw.tree {
                 continue;
             }

@@ -65,6 +65,7 @@ codes! {
     DispatchInvalid = "dispatch_invalid", 3, "The dispatch lifecycle does not allow this transition.";
     DispatchMissing = "dispatch_missing", 2, "No dispatch has this id.";
     DuplicateKey = "duplicate_key", 3, "An object repeats a key.";
+    EffectContractInvalid = "effect_contract_invalid", 6, "The Work's effect contract is malformed, or what was produced is not what it declares.";
     EvidenceInvalid = "evidence_invalid", 3, "The evidence is malformed, out of scope, or of the wrong kind.";
     GitUnavailable = "git_unavailable", 7, "The git executable is absent, too old, or did not run.";
     GrantsPaused = "grants_paused", 4, "A launch cannot start while grants are paused.";

@@ -17,7 +17,8 @@ pub fn deflate(text: &str) -> String {
     STANDARD.encode(compress_to_vec(text.as_bytes(), LEVEL))
 }
 
-/// Reverses [`deflate`], whatever compressor wrote it. At most `ceiling` bytes are ever held.
+/// Reverses [`deflate`], whatever compressor wrote it. The output buffer never exceeds `ceiling` bytes; while it grows, its
+/// former half may be held beside it.
 ///
 /// # Errors
 /// `checkpoint_invalid` for anything but exact base64 of one complete stream of at most `ceiling` bytes of UTF-8.
@@ -32,7 +33,8 @@ pub fn inflate(encoded: &str, ceiling: usize) -> Result<String, Fault> {
 fn expand(packed: &[u8], ceiling: usize) -> Option<Vec<u8>> {
     let mut state = Box::<DecompressorOxide>::default();
     // A few times the input is the usual ratio; the ceiling still holds for a stream that claims more.
-    let mut out = vec![0; packed.len().saturating_mul(4).clamp(1024, ceiling.max(1))];
+    let most = ceiling.max(1);
+    let mut out = vec![0; packed.len().saturating_mul(4).max(1024).min(most)];
     let (mut read, mut written) = (0, 0);
     loop {
         let flags = inflate_flags::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
@@ -56,6 +58,7 @@ fn expand(packed: &[u8], ceiling: usize) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::limits::MAX_RECEIPT_BYTES;
 
     fn refused(encoded: &str, ceiling: usize) -> bool {
         inflate(encoded, ceiling).is_err_and(|fault| fault.code() == Code::CheckpointInvalid)
@@ -68,6 +71,22 @@ mod tests {
             assert_eq!(inflate(&packed, text.len()).as_deref(), Ok(text));
             if !text.is_empty() {
                 assert!(refused(&packed, text.len() - 1));
+            }
+        }
+    }
+
+    /// Found by fuzzing: any ceiling is a bound, and none a reason to stop the program.
+    #[test]
+    fn every_ceiling_is_exact() {
+        for length in [0, 1, 2, 3, 255, 1023, 1024, 1025, 4096, 100_000] {
+            for text in ["0".repeat(length), (0..length).map(|at| char::from(b'a' + (at * at % 23) as u8)).collect()] {
+                let packed = deflate(&text);
+                for ceiling in (0..length.min(3)).chain(length.saturating_sub(3)..length) {
+                    assert!(refused(&packed, ceiling), "{length} bytes within {ceiling}");
+                }
+                for ceiling in [length, length + 1, 2 * length, MAX_RECEIPT_BYTES] {
+                    assert_eq!(inflate(&packed, ceiling).as_deref(), Ok(text.as_str()), "{length} within {ceiling}");
+                }
             }
         }
     }

@@ -51,3 +51,7 @@ pub const MAX_ATTEMPT: i64 = 4_096;
 pub const MAX_PRIORITY: i64 = 5;
 /// Most bytes of the receipts of a checkpoint once inflated.
 pub const MAX_RECEIPT_BYTES: usize = 64 * 1024 * 1024;
+/// Most selectors of a Work's resource scope.
+pub const MAX_SCOPE_SELECTORS: usize = 128;
+/// Most outputs of a Work's effect contract.
+pub const MAX_CONTRACT_OUTPUTS: usize = 128;

@@ -22,6 +22,7 @@ mod documents;
 mod engine;
 mod failures;
 mod fixtures;
+mod fuzz_seeds;
 mod git_environment;
 mod git_extend;
 mod git_http;

@@ -193,7 +193,9 @@ impl Queue {
     fn append(&mut self, generated: Generated) {
         self.text.push_str(generated.commit.source.as_str());
         self.text.push('\n');
+        super::schema::check_commit(generated.commit.source.as_str());
         self.state = generated.next;
+        super::schema::check_last_assignments(&self.state);
         // Cold replay is quadratic over a test, so long ledgers are checked now and then.
         let commits = self.state.requests().len();
         if commits < 32 || commits.is_multiple_of(16) {

@@ -125,7 +125,9 @@ impl Bare {
     pub(crate) fn ledger(&self) -> String {
         let mut command = git_command(&self.path());
         command.args(["cat-file", "blob", "refs/heads/work-queue:work-queue.jsonl"]);
-        String::from_utf8(command.output().unwrap().stdout).unwrap()
+        let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        super::schema::check_ledger(&text);
+        text
     }
 
     /// Installs a server-side hook.

@@ -8,6 +8,7 @@ pub(crate) mod http_git;
 pub(crate) mod ledger;
 pub(crate) mod operator;
 pub(crate) mod queue;
+pub(crate) mod schema;
 
 /// Prints a line past the capture of test output: what was covered and what was skipped belongs into every run's log.
 macro_rules! tell {

@@ -62,9 +62,10 @@ fn count(node: Node<'_>) -> Result<u64, Fault> {
     integer.ok_or_else(|| damaged("a count of the checkpoint is not one"))
 }
 
-/// As [`count`], for the counts that a chain of a million commits bounds.
+/// As [`count`], for the counts that a chain of a million commits bounds. There is room to count on.
 fn small(node: Node<'_>) -> Result<u32, Fault> {
-    u32::try_from(count(node)?).map_err(|_| damaged("a count of the checkpoint is out of bounds"))
+    let small = u32::try_from(count(node)?).ok().filter(|small| *small <= u32::MAX / 2);
+    small.ok_or_else(|| damaged("a count of the checkpoint is out of bounds"))
 }
 
 /// The members of the snapshot as it stands in the operation.

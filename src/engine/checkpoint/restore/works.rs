@@ -153,7 +153,8 @@ impl Projection {
         let creator = creator.ok_or_else(|| damaged("a Work has no creator"))?;
         let attempts = small(state.need("attempts")?)?;
         let admission_contract: Option<Digest> = intact_option(state.get("admission_contract"))?;
-        if matches!(ownership, Ownership::Available | Ownership::Claimed(_)) {
+        let again = matches!(ownership, Ownership::Completed { keep_open: true, delivery: Delivery::Pending, .. });
+        if again || matches!(ownership, Ownership::Available | Ownership::Claimed(_)) {
             self.check_live(&work, attempts, admission_contract.as_ref())?;
         }
         let gates = self.enlist(&work);
@@ -196,6 +197,8 @@ impl Projection {
         let pool =
             installed.policy.pools.get(&work.pool).filter(|pool| pool.profiles.contains_key(&work.worker_profile));
         let pool = pool.ok_or_else(|| damaged("the route of active Work is not installed"))?;
+        let registered = installed.policy.account(work.fairness_key.as_str()).is_some();
+        ensure!(registered, PolicyInvalid, "the accounting key of active Work is not registered");
         let within = i64::from(attempts) <= pool.retry.max_attempts.get();
         ensure!(within, CheckpointInvalid, "active Work has more attempts than the Policy allows");
         if let Some(entry) = self.registry.entry(work.pool.as_str(), work.worker_profile.as_str()) {
@@ -227,7 +230,7 @@ impl Projection {
             ("claimed", Some(claim)) if barrier == "none" && self.claim_at(claim).status.is_open() => {
                 Ok(Ownership::Claimed(claim))
             }
-            ("completed", Some(claim)) => {
+            ("completed", Some(claim)) if self.claim_at(claim).status.as_str() == "completed" => {
                 let keep_open = intact_option::<bool>(state.get("keep_open"))?.unwrap_or(false);
                 let rounds = keep_open == self.claim_at(claim).status.round().is_some();
                 ensure!(rounds, CheckpointInvalid, "a Work and its Claim differ in keep_open");
@@ -240,7 +243,9 @@ impl Projection {
                     keep_open,
                 })
             }
-            ("cancelled", owner) if barrier == "none" => {
+            ("cancelled", owner)
+                if barrier == "none" && owner.is_none_or(|claim| !self.claim_at(claim).status.is_open()) =>
+            {
                 let operation = cancellations.get(id).copied();
                 let operation: WorkCancellation = intact(operation.ok_or_else(|| damaged("no cancellation"))?)?;
                 let commit_id: CommitId = intact(state.need("cancellation_commit_id")?)?;

@@ -1,0 +1,16 @@
+#![no_main]
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
+
+fuzz_target!(|data: &[u8]| wq_action_fuzz::checkpoint(data));
+
+// Half of the changes are to the values of an open checkpoint; the rest is libFuzzer's own, to bytes.
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    if seed % 2 > 0
+        && let Some(changed) = wq_action_fuzz::mutate_ledger(&data[..size], seed)
+        && changed.len() <= max_size
+    {
+        data[..changed.len()].copy_from_slice(&changed);
+        return changed.len();
+    }
+    fuzzer_mutate(data, size, max_size)
+});
