@@ -105,9 +105,9 @@ fn copy(from: &Path, to: &Path) {
     assert!(command.status().unwrap().success());
 }
 
-/// An answer without what names the moment and the Git commit that it was read at.
+/// An answer without what names the moment and the Git commit that it was read at; the details of `inspect` begin with it.
 fn lasting(mut answer: Value) -> Value {
-    for member in ["at", "evaluated_at", "sha", "held_reservations", "git_sha"] {
+    for member in ["at", "evaluated_at", "sha", "held_reservations", "details"] {
         answer.as_object_mut().unwrap().remove(member);
     }
     answer

@@ -48,7 +48,8 @@ fn old_ledgers_need_no_migration() {
         let state = replay(&LedgerText::new(text.clone().into_bytes()).unwrap(), &mut scanner).unwrap();
         let kept: Vec<&str> = state.active().map(|line| line.as_str()).collect();
         assert_eq!(kept, lines, "{name}");
-        let actor = json!({"role": "administrator", "principal": "1", "repository": state.repository().unwrap().as_str()});
+        let actor =
+            json!({"role": "administrator", "principal": "1", "repository": state.repository().unwrap().as_str()});
         let operation = json!({"kind": "Control", "control": "admission_paused", "value": !state.admission_paused(),
             "reason": "looked_at"});
         let parameters = json!({"operations": [operation]});
@@ -73,7 +74,11 @@ fn old_ledgers_need_no_migration() {
         let grant = queue.grant(2000, 1, 1).unwrap().remove(0);
         queue.start(&grant, 2001).unwrap();
         queue.bind(&grant, 2002).unwrap();
-        if keep { queue.keep_open(&grant, 2003).unwrap() } else { queue.finish(&grant, "completed", 2003).unwrap() }
+        if keep {
+            queue.keep_open(&grant, 2003).unwrap()
+        } else {
+            queue.finish(&grant, "completed", 2003).unwrap()
+        }
         let commit: Value = serde_json::from_str(queue.text.lines().last().unwrap()).unwrap();
         assert_eq!(commit["version"], 3);
         (commit["request"]["parameters"].clone(), commit["operations"][0].clone())
@@ -89,9 +94,7 @@ fn old_ledgers_need_no_migration() {
         return;
     }
     let schema = load("schema/QueueCommit.json").unwrap();
-    for (name, plain, kept) in
-        [("FinishParameters", &plain.0, &kept.0), ("CompletionOperation", &plain.1, &kept.1)]
-    {
+    for (name, plain, kept) in [("FinishParameters", &plain.0, &kept.0), ("CompletionOperation", &plain.1, &kept.1)] {
         let schema = &schema["$defs"][name];
         assert_eq!(foreign(schema, plain), [""; 0]);
         assert_eq!(foreign(schema, kept), ["keep_open"]);
