@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use generator::{Generator, Shape, ledger};
 use wq_action::engine::schedule::select;
 use wq_action::engine::{Projection, replay};
+use wq_action::ledger::cold;
+use wq_action::ledger::extension::extend;
 use wq_action::protocol::At;
 use wq_action::protocol::json::Scanner;
 use wq_action::protocol::ledger_text::LedgerText;
@@ -38,9 +40,17 @@ fn yardstick(bytes: &[u8]) {
 }
 
 /// From bytes to a projection, which the caller drops when the clock has stopped: a command ends without doing so.
-fn cold(bytes: Vec<u8>) -> (LedgerText, Projection) {
+/// By one thread, as the pure engine does it.
+fn alone(bytes: Vec<u8>) -> (LedgerText, Projection) {
     let ledger = LedgerText::new(bytes).unwrap();
     let projection = replay(&ledger, &mut Scanner::new("github.com")).unwrap();
+    (ledger, projection)
+}
+
+/// The same as every command does it: helpers read lines ahead of the thread that applies them.
+fn shipped(bytes: Vec<u8>) -> (LedgerText, Projection) {
+    let ledger = LedgerText::new(bytes).unwrap();
+    let projection = cold::replay(&ledger, &mut Scanner::new("github.com")).unwrap();
     (ledger, projection)
 }
 
@@ -59,16 +69,18 @@ fn yardstick_checked(text: &str) {
     }
 }
 
-/// Best times of several cold replays and of the yardstick, taken in turns so that a noisy moment meets both. The
-/// file's bytes are in memory before each clock starts.
-fn best_of_all(runs: usize, text: &str) -> [Duration; 3] {
+/// Best times of several cold replays, on one thread and as shipped, and of both yardsticks, taken in turns so that a
+/// noisy moment meets all. The file's bytes are in memory before each clock starts.
+fn best_of_all(runs: usize, text: &str) -> [Duration; 4] {
     let each = (0..runs).map(|_| {
-        let bytes = text.as_bytes().to_vec();
-        let (ours, made) = timed(|| cold(bytes));
-        drop(made);
+        let replayed = |how: fn(Vec<u8>) -> (LedgerText, Projection)| {
+            let bytes = text.as_bytes().to_vec();
+            timed(|| how(bytes)).0
+        };
+        let [alone, shipped] = [replayed(alone), replayed(shipped)];
         let (theirs, ()) = timed(|| yardstick(text.as_bytes()));
         let (checked, ()) = timed(|| yardstick_checked(text));
-        [ours, theirs, checked]
+        [alone, shipped, theirs, checked]
     });
     each.reduce(|a, b| std::array::from_fn(|index| a[index].min(b[index]))).unwrap()
 }
@@ -87,34 +99,67 @@ fn peak_of_replay(path: &std::path::Path) -> u64 {
     String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
 }
 
+const MIB: f64 = (1 << 20) as f64;
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
 fn replays() {
-    println!(
-        "cold replay           file MiB  commits  replay ms  serde_json ms  ratio  (checked text)  peak MiB  peak/file"
-    );
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    println!("cold replay: targets 0.5 of serde_json for 16 and 64 MiB, peak/file 2.5; {cores} cores");
     let directory = tempfile::tempdir().unwrap();
     // The process itself takes a few MiB before it reads anything; a ledger of one commit shows them.
     let smallest = directory.path().join("smallest.jsonl");
     std::fs::write(&smallest, Generator::new(Shape::default()).text()).unwrap();
     let idle = peak_of_replay(&smallest);
-    println!("the process alone peaks at {:.1} MiB, which peak/file leaves out", idle as f64 / f64::from(1 << 20));
-    for mib in [1, 16, 64] {
-        let text = ledger(Shape::default(), (mib << 20) - (1 << 16));
+    println!("the process alone peaks at {:.1} MiB, which peak/file leaves out", idle as f64 / MIB);
+    println!(
+        "| file | commits | serde_json | as shipped | ratio | one thread | ratio | checked text | peak | peak/file |"
+    );
+    for mib in [1, 16, 64, 80] {
+        let text = ledger(Shape::default(), (mib << 20) - if mib < 80 { 1 << 16 } else { 1 << 12 });
         let runs = if mib > 16 { 7 } else { 25 };
-        let [ours, theirs, checked] = best_of_all(runs, &text);
+        let [alone, shipped, theirs, checked] = best_of_all(runs, &text);
         let path = directory.path().join(format!("{mib}.jsonl"));
         std::fs::write(&path, &text).unwrap();
         let peak = peak_of_replay(&path);
         println!(
-            "cold replay           {:8.1}  {:7}  {:9.1}  {:13.1}  {:5.2}  {:14.2}  {:8.1}  {:9.2}",
-            text.len() as f64 / f64::from(1 << 20),
+            "| {:.1} MiB | {} | {:.1} ms | {:.1} ms | {:.2} | {:.1} ms | {:.2} | {:.2} / {:.2} | {:.1} MiB | {:.2} |",
+            text.len() as f64 / MIB,
             text.lines().count(),
-            ours.as_secs_f64() * 1e3,
-            theirs.as_secs_f64() * 1e3,
-            ours.as_secs_f64() / theirs.as_secs_f64(),
-            ours.as_secs_f64() / checked.as_secs_f64(),
-            peak as f64 / f64::from(1 << 20),
+            ms(theirs),
+            ms(shipped),
+            shipped.as_secs_f64() / theirs.as_secs_f64(),
+            ms(alone),
+            alone.as_secs_f64() / theirs.as_secs_f64(),
+            shipped.as_secs_f64() / checked.as_secs_f64(),
+            alone.as_secs_f64() / checked.as_secs_f64(),
+            peak as f64 / MIB,
             peak.saturating_sub(idle) as f64 / text.len() as f64
         );
+    }
+}
+
+/// What one more commit costs a process that has the ledger before it replayed and the bytes of the longer one at hand:
+/// proving that they begin with what it knows, reading and applying the new line.
+fn extension() {
+    println!("incremental replay by one commit: target 5 ms for 64 MiB");
+    println!("| file | incremental | freeing the file's bytes |");
+    for mib in [1, 16, 64, 80] {
+        let text = ledger(Shape::default(), (mib << 20) - if mib < 80 { 1 << 16 } else { 1 << 12 });
+        let last = text.trim_end().rfind('\n').unwrap() + 1;
+        let (before, state) = shipped(text.as_bytes()[..last].to_vec());
+        let mut scanner = Scanner::new("github.com");
+        let each = (0..15).map(|_| {
+            let (known, bytes) = (state.clone(), text.as_bytes().to_vec());
+            let (took, extended) = timed(|| extend(known, &bytes, &mut scanner));
+            assert_eq!(extended.unwrap().ledger_bytes(), text.len() as u64);
+            [took, timed(|| drop(bytes)).0]
+        });
+        let [took, freed] = each.reduce(|a, b| std::array::from_fn(|index| a[index].min(b[index]))).unwrap();
+        println!("| {:.1} MiB | {:.2} ms | {:.2} ms |", text.len() as f64 / MIB, ms(took), ms(freed));
+        drop((before, state));
     }
 }
 
@@ -134,7 +179,7 @@ fn selection() {
     });
     let each = took / rounds;
     println!(
-        "one selection among {} available Work under {} keys: {:.1} us (bound 50 us)",
+        "one selection among {} available Work under {} keys: {:.1} us (target 20 us)",
         state.stats().counts.available,
         1024,
         each.as_secs_f64() * 1e6
@@ -167,11 +212,21 @@ fn main() {
     if let Some(position) = arguments.iter().position(|argument| argument == "--peak-of") {
         let bytes = std::fs::read(&arguments[position + 1]).unwrap();
         let ledger = LedgerText::new(bytes).unwrap();
-        black_box(replay(&ledger, &mut Scanner::new("github.com")).unwrap());
+        black_box(cold::replay(&ledger, &mut Scanner::new("github.com")).unwrap());
         println!("{}", peak());
         return;
     }
+    if arguments.iter().any(|argument| argument == "--extension") {
+        return extension();
+    }
+    if let Some(position) = arguments.iter().position(|argument| argument == "--ratio-of") {
+        let text = std::fs::read_to_string(&arguments[position + 1]).unwrap();
+        let [alone, shipped, theirs, _] = best_of_all(9, &text);
+        println!("serde_json {:.1} ms, as shipped {:.1} ms, one thread {:.1} ms", ms(theirs), ms(shipped), ms(alone));
+        return;
+    }
     replays();
+    extension();
     selection();
     process_start();
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use super::failure::sentence;
 use super::input::{self, Refused};
 use super::{Failure, Global};
-use crate::engine::{Projection, replay};
+use crate::engine::Projection;
+use crate::ledger::cold::replay;
 use crate::ledger::commit_object::Author;
 use crate::ledger::{
     Bounds, Branch, Clock as _, Entropy as _, Environment, Git, GitTransport, LedgerError, Publisher, Remote,

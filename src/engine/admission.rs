@@ -4,6 +4,7 @@ use hashbrown::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::state::{Context, GateIx, GraphState, Installed, Ownership, Position, Projection, WorkIx, WorkState};
+use crate::engine::mutation::mutated;
 use crate::protocol::actor::{Actor, Role};
 use crate::protocol::assignment::size;
 use crate::protocol::fault::ensure;
@@ -68,7 +69,7 @@ impl Projection {
                     let free = !self.bound_issues.contains_key(&identity) && issues.insert(identity);
                     ensure!(free, IssueBindingConflict, "the backing Issue is bound to another Work");
                 }
-                ensure!(!self.admission_paused, AdmissionPaused, "admission is paused");
+                ensure!(!self.admission_paused || mutated!(AdmitWhilePaused), AdmissionPaused, "admission is paused");
             }
         }
         self.check_graphs(&nodes, installed)?;
@@ -84,8 +85,9 @@ impl Projection {
         let policy = &installed.policy;
         if actor.role == Role::Worker {
             let parent = &self.work_of(self.continuation(actor)?).work;
-            let same =
-                pool == Some(&parent.pool) && priority == Some(&parent.priority) && key == Some(&parent.fairness_key);
+            let same = pool == Some(&parent.pool)
+                && (priority == Some(&parent.priority) || mutated!(ChildBetterPriority))
+                && key == Some(&parent.fairness_key);
             ensure!(same, ChildEntitlement, "a child keeps its parent's pool, priority and accounting key");
         }
         let (Some(pool), Some(priority), Some(key)) = (pool, priority, key) else {
@@ -212,7 +214,11 @@ impl Projection {
                 && target.work.fairness_key == work.fairness_key
                 && target.work.work_id != work.work_id
         });
-        ensure!(fits, ReplacementInvalid, "the replaced Work did not fail or differs in pool, graph, priority or key");
+        ensure!(
+            fits || mutated!(ReplaceUnfailed),
+            ReplacementInvalid,
+            "the replaced Work did not fail or differs in pool, graph, priority or key"
+        );
         Ok(())
     }
 

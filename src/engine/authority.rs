@@ -1,6 +1,7 @@
 //! Who may act on a Claim (engine.md 3.4).
 
 use super::state::{Barrier, ClaimIx, ClaimState, ClaimStatus, DispatchPhase, Ownership, Projection};
+use crate::engine::mutation::mutated;
 use crate::protocol::actor::{Actor, Role};
 use crate::protocol::commit::Commit;
 use crate::protocol::fault::ensure;
@@ -20,10 +21,14 @@ impl Projection {
         let current =
             self.installed.as_ref().is_some_and(|installed| installed.epoch == dispatch.assignment.policy_epoch);
         ensure!(current, ClaimIneffective, "the Claim belongs to a retired epoch");
-        ensure!(!dispatch.released, ClaimIneffective, "the Claim's dispatch is released");
+        ensure!(
+            !dispatch.released || mutated!(FinishAfterRelease),
+            ClaimIneffective,
+            "the Claim's dispatch is released"
+        );
         let same = actor.repository.as_str() == run.repository.as_str()
             && actor.workflow.as_ref() == Some(&run.workflow)
-            && actor.run_id.as_ref() == Some(&run.run_id)
+            && (actor.run_id.as_ref() == Some(&run.run_id) || mutated!(AnyRunMayFinish))
             && actor.principal == run.principal
             && actor.run_attempt.is_some_and(|attempt| attempt.get() == 1)
             && actor.dispatch_id.as_ref() == Some(&state.claim.dispatch_id)
@@ -43,9 +48,9 @@ impl Projection {
                 (ClaimStatus::Completed { .. }, Ownership::Completed { .. }) => completed,
                 _ => false,
             };
-        ensure!(owns, ClaimIneffective, "the Claim does not own its Work");
+        ensure!(owns || mutated!(FinishWithoutOwnership), ClaimIneffective, "the Claim does not own its Work");
         ensure!(
-            !completed || work.barrier() != Barrier::Failed,
+            !completed || work.barrier() != Barrier::Failed || mutated!(EffectsAfterFailure),
             ClaimEffectsUnauthorized,
             "the Claim's delivery has failed"
         );
@@ -70,8 +75,8 @@ impl Projection {
         let state = self.claim_at(claim);
         let work = self.work_of(state);
         let pending = work.owner() == Some(claim)
-            && matches!(state.status, ClaimStatus::Completed { .. })
-            && work.barrier() == Barrier::Pending;
+            && ((matches!(state.status, ClaimStatus::Completed { .. }) && work.barrier() == Barrier::Pending)
+                || mutated!(ControlsBeforeCompletion));
         ensure!(pending, ClaimEffectsUnauthorized, "the Claim's delivery is not pending");
         Ok(state)
     }

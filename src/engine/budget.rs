@@ -1,6 +1,7 @@
 //! The ledger's byte budget and the recovery reserve (engine.md 6.3).
 
 use super::state::Projection;
+use crate::engine::mutation::mutated;
 use crate::protocol::Fault;
 use crate::protocol::fault::ensure;
 
@@ -13,13 +14,13 @@ impl Projection {
         let total = self.ledger_bytes + candidate;
         ensure!(total <= ordinary + recovery, LedgerLimit, "the ledger's budget and reserve are used up");
         ensure!(
-            self.headroom <= ordinary + recovery - total,
+            self.headroom <= ordinary + recovery - total || mutated!(IgnoreReserve),
             LedgerLimit,
             "the ledger would leave too little room to settle what is open"
         );
         ensure!(!optional || total <= ordinary, LedgerLimit, "the ledger's ordinary budget is used up");
         ensure!(
-            !admission || (total <= ordinary && self.headroom <= recovery),
+            !admission || (total <= ordinary && (self.headroom <= recovery || mutated!(IgnoreReserve))),
             LedgerLimit,
             "the ledger has no room to admit or grant more Work"
         );

@@ -5,6 +5,7 @@
 
 use super::schedule::pool::{Hint, PoolState};
 use super::state::{DispatchIx, DispatchState, Ownership, Projection, WorkIx, WorkState};
+use crate::engine::mutation::mutated;
 use crate::protocol::policy::{Limits, Pool};
 
 /// Bytes that one Work may still need (engine.md 6.2).
@@ -149,7 +150,7 @@ impl Projection {
 
     fn reserve_of(&self, ix: DispatchIx) -> u64 {
         let dispatch = self.dispatch_at(ix);
-        if dispatch.released {
+        if dispatch.released || mutated!(FreeReservation) {
             return 0;
         }
         self.pool_parts(dispatch.pool).map_or(0, |(_, pool, limits)| dispatch_reserve(dispatch, pool, limits))
@@ -178,6 +179,6 @@ impl Projection {
 /// True if only time, gates, routes or capacity can still hold the Work back.
 fn is_frontier(work: &WorkState, pool: &Pool) -> bool {
     matches!(work.ownership, Ownership::Available)
-        && work.unverified == 0
+        && (work.unverified == 0 || mutated!(SuccessorBeforeResult))
         && i64::from(work.attempts) < pool.retry.max_attempts.get()
 }

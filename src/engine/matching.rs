@@ -1,6 +1,7 @@
 //! Whether evidence speaks of a dispatch (engine.md 3.5).
 
 use super::state::{DispatchPhase, DispatchState, Projection};
+use crate::engine::mutation::mutated;
 use crate::protocol::evidence::{Evidence, EvidenceKind, EvidenceSource};
 use crate::protocol::fault::ensure;
 use crate::protocol::{At, Fault, Measured};
@@ -28,7 +29,7 @@ impl Projection {
         let repository = self.repository.as_ref().map_or("", |repository| repository.as_str());
         let profile = &dispatch.profile;
         let scoped = evidence.kind == kind
-            && evidence.checked_at <= at
+            && (evidence.checked_at <= at || mutated!(EvidenceFromTheFuture))
             && evidence.repository.as_str() == repository
             && evidence.workflow == profile.workflow
             && evidence.revision == profile.revision
@@ -44,7 +45,8 @@ impl Projection {
         let run = dispatch.run.as_ref();
         let fits = match kind {
             EvidenceKind::TerminalRun | EvidenceKind::Delivery => {
-                let bound = run.is_some_and(|run| evidence.run_id.as_ref() == Some(&run.run_id))
+                let bound = run
+                    .is_some_and(|run| evidence.run_id.as_ref() == Some(&run.run_id) || mutated!(TerminalOfAnyRun))
                     && evidence.run_attempt.is_some();
                 let proven = if kind == EvidenceKind::TerminalRun {
                     evidence.source == EvidenceSource::GithubApi
@@ -56,13 +58,15 @@ impl Projection {
                 bound && proven
             }
             EvidenceKind::Prelaunch => {
-                dispatch.phase == DispatchPhase::Reserved
-                    && dispatch.sender.is_none()
+                ((dispatch.phase == DispatchPhase::Reserved && dispatch.sender.is_none())
+                    || mutated!(PrelaunchAfterStart))
                     && run.is_none()
                     && evidence.source == EvidenceSource::TrustedPublisher
             }
             EvidenceKind::Nonlaunch => {
-                run.is_none() && evidence.source == EvidenceSource::GithubApi && evidence.receipt.is_some()
+                (run.is_none() || mutated!(NonlaunchDespiteRun))
+                    && evidence.source == EvidenceSource::GithubApi
+                    && evidence.receipt.is_some()
             }
             EvidenceKind::Reconciliation => true,
         };

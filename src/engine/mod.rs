@@ -15,6 +15,7 @@ pub mod generate;
 mod id_map;
 mod index;
 mod matching;
+pub mod mutation;
 pub mod registry;
 pub mod replay;
 pub mod schedule;

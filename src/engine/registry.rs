@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::engine::mutation::mutated;
 use crate::protocol::policy::{Policy, WorkerProfile};
 use crate::protocol::work::Work;
 use crate::protocol::{Digest, Opaque, PoolName, ProfileName, Revision, Wire as _};
@@ -107,9 +108,13 @@ impl Registry {
             let profile = pool.and_then(|pool| pool.profiles.get(&work.worker_profile));
             return profile.cloned().ok_or(NotReady::Unavailable);
         };
-        let revision = entry.revisions.get(work.execution_ref.as_ref().unwrap_or(&entry.current_ref));
-        let revision = revision.filter(|revision| revision.available).ok_or(NotReady::Unavailable)?;
-        if revision.profile.logical_contract.as_ref() == contract {
+        let revision = entry
+            .revisions
+            .get(work.execution_ref.as_ref().filter(|_| !mutated!(IgnorePin)).unwrap_or(&entry.current_ref));
+        let revision = revision
+            .filter(|revision| revision.available || mutated!(RunPausedRevision))
+            .ok_or(NotReady::Unavailable)?;
+        if revision.profile.logical_contract.as_ref() == contract || mutated!(RunOtherContract) {
             Ok(Arc::clone(&revision.profile))
         } else {
             Err(NotReady::Incompatible)

@@ -7,6 +7,7 @@ use super::chain;
 use super::generate;
 use super::schedule::pool::{PoolState, Scales};
 use super::state::{Accepted, Context, Installed, Projection, Source};
+use crate::engine::mutation::mutated;
 use crate::protocol::actor::Role;
 use crate::protocol::commit::Commit;
 use crate::protocol::fault::ensure;
@@ -38,6 +39,15 @@ pub fn replay_prefix(text: &LedgerText, scanner: &mut Scanner, commits: usize) -
     {
         return Ok(projection);
     }
+    in_steps(text, scanner, commits)
+}
+
+/// As [`replay_prefix`] for a ledger that one pass refuses: step after step, so that the first refusing one names
+/// the fault.
+///
+/// # Errors
+/// As [`replay`].
+fn in_steps(text: &LedgerText, scanner: &mut Scanner, commits: usize) -> Result<Projection, LedgerFault> {
     let ordered = chain::order(text.commits(scanner)?)?;
     let mut projection = Projection::empty();
     for commit in ordered.into_iter().take(commits) {
@@ -52,17 +62,46 @@ pub fn replay_prefix(text: &LedgerText, scanner: &mut Scanner, commits: usize) -
 
 /// One pass over a ledger that is valid and in causal order; none for any other.
 fn stream(text: &LedgerText, scanner: &mut Scanner) -> Option<Projection> {
-    let mut projection = Projection::empty();
-    // No commit is shorter than this, so a file of short lines does not reserve more than it could fill.
-    projection.reserve(text.len().min(text.as_str().len() / 256));
+    let mut pass = OnePass::over(text);
+    let mut reader = text.reader();
     for index in 0..text.len() {
-        let commit = text.commit(scanner, index).ok()?;
-        if commit.previous != projection.tip {
+        let commit = reader.commit(scanner, index).ok()?;
+        pass.take(commit, scanner)?;
+    }
+    Some(pass.end())
+}
+
+/// A replay that takes commits as they come. It ends at anything unusual: [`in_steps`] then tells what it was.
+pub(crate) struct OnePass {
+    projection: Projection,
+}
+
+impl OnePass {
+    /// Nothing taken yet, with room for every commit of a ledger.
+    pub(crate) fn over(text: &LedgerText) -> Self {
+        let mut projection = Projection::empty();
+        // No commit is shorter than this, so a file of short lines does not reserve more than it could fill.
+        projection.reserve(text.len().min(text.as_str().len() / 256));
+        Self { projection }
+    }
+
+    /// Takes the next commit in file order; none if it is not the next of the chain, or is refused. What was taken
+    /// before is of no use then.
+    pub(crate) fn take(&mut self, commit: Commit, scanner: &mut Scanner) -> Option<()> {
+        if commit.previous != self.projection.tip {
             return None;
         }
-        projection = projection.follow(commit, scanner).ok()?;
+        if self.projection.requests.is_empty() && commit.request.kind == RequestKind::Checkpoint {
+            self.projection = Projection::restore(commit, scanner).ok()?;
+            return Some(());
+        }
+        self.projection.extend(commit, true).ok()
     }
-    Some(projection)
+
+    /// The state after everything that was taken.
+    pub(crate) fn end(self) -> Projection {
+        self.projection
+    }
 }
 
 /// Finds the line of a commit that was refused.
@@ -90,8 +129,9 @@ impl Projection {
     ///
     /// # Errors
     /// The first failing rule of engine.md 3.3.
-    pub fn apply(self, commit: Commit) -> Result<Self, Fault> {
-        self.extend(commit, true)
+    pub fn apply(mut self, commit: Commit) -> Result<Self, Fault> {
+        self.extend(commit, true)?;
+        Ok(self)
     }
 
     /// As [`Projection::apply`], without the byte budget: for measuring states that the budget rules out.
@@ -100,11 +140,13 @@ impl Projection {
     /// As [`Projection::apply`].
     #[cfg(feature = "measure")]
     #[doc(hidden)]
-    pub fn apply_unbudgeted(self, commit: Commit) -> Result<Self, Fault> {
-        self.extend(commit, false)
+    pub fn apply_unbudgeted(mut self, commit: Commit) -> Result<Self, Fault> {
+        self.extend(commit, false)?;
+        Ok(self)
     }
 
-    fn extend(mut self, commit: Commit, budgeted: bool) -> Result<Self, Fault> {
+    /// In place, for callers that drop the state if its next commit is refused.
+    fn extend(&mut self, commit: Commit, budgeted: bool) -> Result<(), Fault> {
         self.admit_commit(&commit)?;
         let Commit { source, id, previous: _, request, actor, policy_epoch, at, operations } = commit;
         let first_claim = self.claims.len() as u32;
@@ -126,7 +168,7 @@ impl Projection {
         for (index, operation) in operations.into_iter().enumerate() {
             self.apply_operation(operation, index as u32, &context, &mut pending)?;
         }
-        pending.settle(&mut self, &context)?;
+        pending.settle(self, &context)?;
         let accepted = Accepted {
             source: Source::Commit(source),
             commit_id: id.clone(),
@@ -146,7 +188,7 @@ impl Projection {
             self.check_budget(candidate, carries.admission, carries.optional)?;
         }
         self.ledger_bytes += candidate;
-        Ok(self)
+        Ok(())
     }
 
     /// Steps 1 to 10 of the pipeline: everything that is decided before an operation is looked at.
@@ -156,7 +198,11 @@ impl Projection {
             self.repository = Some(actor.repository.clone());
         }
         let request = &commit.request;
-        ensure!(!self.request_ids.contains_key(&request.id), RequestReused, "the request id is committed already");
+        ensure!(
+            !self.request_ids.contains_key(&request.id) || mutated!(RequestTwice),
+            RequestReused,
+            "the request id is committed already"
+        );
         let checkpoint = commit.request.kind == RequestKind::Checkpoint;
         ensure!(!checkpoint, CheckpointInvalid, "a checkpoint stands only at the root of a chain");
         if self.requests.is_empty() {
@@ -202,7 +248,7 @@ impl Projection {
         } else {
             commit.operations.len() == 1 && (self.installed.is_none() || administrator)
         };
-        let quiescent = self.installed.is_none() || self.is_quiescent();
+        let quiescent = self.installed.is_none() || self.is_quiescent() || mutated!(PolicyWhileActive);
         let fresh = commit.policy_epoch == operation.epoch && !self.seen_epochs.contains(&operation.epoch);
         ensure!(policies == 1 && placed, PolicyNotQuiescent, "a Policy changes alone, and by an administrator");
         ensure!(fresh, PolicyNotQuiescent, "the epoch is not a new one");

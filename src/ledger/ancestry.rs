@@ -5,11 +5,12 @@ use std::collections::HashSet;
 
 use gix::ObjectId;
 
+use super::cold::replay;
 use super::error::LedgerError;
 use super::head::snapshot;
 use super::store::Store;
+use crate::engine::Projection;
 use crate::engine::checkpoint::CheckpointInputs;
-use crate::engine::{Projection, replay};
 use crate::protocol::commit::Commit;
 use crate::protocol::json::{Node, Scanner, Writer};
 use crate::protocol::ledger_text::{LedgerFault, LedgerText};

@@ -4,15 +4,14 @@ use gix::ObjectId;
 
 use super::ancestry::{Ancestry, Found};
 use super::error::{Class, LedgerError};
+use super::extension::extend;
 use super::head::Snapshot;
 use super::names::RepositoryName;
 use super::store::Store;
 use super::tree::RootTree;
 use crate::engine::Projection;
-use crate::protocol::commit::Commit;
 use crate::protocol::json::Scanner;
-use crate::protocol::limits::{MAX_COMMIT_BYTES, MAX_LEDGER_BYTES};
-use crate::protocol::{Code, Opaque, Text};
+use crate::protocol::{Code, Opaque};
 
 /// A validated version of the queue.
 #[derive(Clone, Debug)]
@@ -88,41 +87,19 @@ impl Current {
         if !store.descends(snapshot.commit, self.commit)? {
             return Err(nonextending());
         }
-        let known: Vec<Opaque> = self.projection.active().cloned().collect();
         let (trusted, was_recovered) = (self.commit, self.recovered);
-        if let Some(projection) = append_tail(self.projection, &known, &snapshot.ledger, scanner) {
-            let Snapshot { commit, tree, .. } = snapshot;
-            // Behind a checkpoint every version counts; those before the one that was read last were walked then.
-            Ancestry::new(store, scanner, Some(trusted)).verify(commit, &projection, &[])?;
-            return Ok(Self { commit, projection, recovered: was_recovered, tree });
-        }
+        let known = match extend(self.projection, &snapshot.ledger, scanner) {
+            Ok(projection) => {
+                let Snapshot { commit, tree, .. } = snapshot;
+                // Behind a checkpoint every version counts; those before the one that was read last were walked then.
+                Ancestry::new(store, scanner, Some(trusted)).verify(commit, &projection, &[])?;
+                return Ok(Self { commit, projection, recovered: was_recovered, tree });
+            }
+            Err(known) => known,
+        };
         let (later, found) = Self::replay_seeking(snapshot, store, repository, scanner, &known)?;
         if found == Found::Extends { Ok(later) } else { Err(nonextending()) }
     }
-}
-
-/// Applies what a ledger adds to a known chain, if it is that chain as a writer leaves it and the next commits in
-/// causal order. Each line is copied, so that a few new lines do not keep a whole second ledger in memory.
-fn append_tail(
-    mut projection: Projection,
-    known: &[Opaque],
-    ledger: &[u8],
-    scanner: &mut Scanner,
-) -> Option<Projection> {
-    let mut rest = ledger;
-    for line in known {
-        rest = rest.strip_prefix(line.as_str().as_bytes())?.strip_prefix(b"\n")?;
-    }
-    let rest = std::str::from_utf8(rest).ok().filter(|_| ledger.len() <= MAX_LEDGER_BYTES)?;
-    for line in rest.split_inclusive('\n') {
-        let line = Text::from(line.strip_suffix('\n').filter(|line| line.len() <= MAX_COMMIT_BYTES)?);
-        let commit = Commit::read(scanner, &line).ok()?;
-        if commit.previous.as_ref() != projection.tip() || projection.knows_commit(&commit.id) {
-            return None;
-        }
-        projection = projection.apply(commit).ok()?;
-    }
-    Some(projection)
 }
 
 pub(super) fn nonextending() -> LedgerError {

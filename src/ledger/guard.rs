@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use crate::engine::mutation::mutated;
 use crate::engine::state::{Delivery, Ownership, WorkState};
 use crate::engine::{Generated, Projection};
 use crate::protocol::Fault;
@@ -129,7 +130,7 @@ fn check_new(before: Option<&Projection>, next: &Projection, new: &[&WorkState],
                 _ => false,
             });
             ensure!(
-                !doubtful,
+                !doubtful || mutated!(ReplaceUnremedied),
                 RemediationVerifierRequired,
                 "the replaced Work may have had effects, and nothing here can verify their remediation"
             );

@@ -2,13 +2,16 @@
 //! publication.md 1 to 3).
 
 mod ancestry;
+pub mod cold;
 pub mod commit_object;
 pub mod compact;
 pub mod current;
 pub mod error;
+pub mod extension;
 pub mod git;
 mod guard;
 pub mod head;
+pub mod judge;
 pub mod names;
 pub mod ports;
 pub mod proposal;

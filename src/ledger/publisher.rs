@@ -11,6 +11,7 @@ use super::error::{Class, LedgerError};
 use super::git::{Ambiguity, PushOutcome, Transport};
 use super::guard;
 use super::head::{Head, Snapshot, read_head};
+use super::judge::{committed, judge};
 use super::names::{Branch, RepositoryName};
 use super::ports::{Clock, Entropy};
 use super::push::Candidate;
@@ -312,12 +313,8 @@ impl<'a> Publisher<'a> {
             }
             None => self.bootstrap(request, proposal, at)?,
         };
-        match decision {
-            Decision::Publish(generated) => {
-                check_generated(&generated, request, base)?;
-                guard::check_admission(base.map(|current| &current.projection), &generated)?;
-                Ok(Step::Write(generated))
-            }
+        match judge(decision, request, base.map(|current| &current.projection))? {
+            Decision::Publish(generated) => Ok(Step::Write(generated)),
             Decision::Done { reason, commit_id } => Ok(Step::End(Outcome::Done { reason, commit_id })),
             Decision::Nothing { reason, next } => Ok(Step::End(Outcome::Nothing { reason, next })),
         }
@@ -413,30 +410,6 @@ impl<'a> Publisher<'a> {
             None => Ok(None),
         }
     }
-}
-
-/// The commit of a request id, if it is this request's.
-fn committed(projection: &Projection, request: &FrozenRequest) -> Result<Option<CommitId>, LedgerError> {
-    let Some(accepted) = projection.request(request.id.as_str()) else { return Ok(None) };
-    let same = accepted.fingerprint == request.fingerprint
-        && accepted.kind == request.kind
-        && *accepted.actor == request.actor;
-    if same {
-        return Ok(Some(accepted.commit_id.clone()));
-    }
-    Err(Fault::new(Code::RequestReused, "the request id is committed with another meaning").into())
-}
-
-/// What a decision must be, whoever made it: this request, one step on from what was read.
-fn check_generated(generated: &Generated, request: &FrozenRequest, base: Option<&Current>) -> Result<(), LedgerError> {
-    let commit = &generated.commit;
-    let sound = commit.request.id == request.id
-        && commit.request.fingerprint == request.fingerprint
-        && *commit.actor == request.actor
-        && commit.previous.as_ref() == base.and_then(|current| current.projection.tip())
-        && generated.next.tip() == Some(&commit.id)
-        && generated.next.requests().len() == base.map_or(0, |current| current.projection.requests().len()) + 1;
-    if sound { Ok(()) } else { Err(LedgerError::internal("a decision is not one step on from what was read")) }
 }
 
 /// The ledger's bytes: one canonical commit for each line, in causal order, every line ended.

@@ -42,6 +42,31 @@ pub struct Commit {
     pub operations: Vec<Operation>,
 }
 
+/// Actors that were read lately. A ledger names few of them over and over, word for word: equal text is an equal
+/// actor, and need not be read or kept twice.
+#[derive(Debug, Default)]
+pub(crate) struct Actors {
+    /// The one used last comes first.
+    recent: Vec<(Text, Arc<Actor>)>,
+}
+
+impl Actors {
+    /// A dispatcher and a reconciler stay in view while a batch of workers goes by.
+    const MOST: usize = 6;
+
+    fn read(&mut self, node: Node<'_>) -> Result<Arc<Actor>, Fault> {
+        let raw = node.raw();
+        if let Some(place) = self.recent.iter().position(|(text, _)| text.as_str() == raw) {
+            self.recent[..=place].rotate_right(1);
+        } else {
+            let actor = Arc::new(Actor::read(node, Code::LedgerInvalid)?);
+            self.recent.truncate(Self::MOST - 1);
+            self.recent.insert(0, (node.text(), actor));
+        }
+        Ok(Arc::clone(&self.recent[0].1))
+    }
+}
+
 /// What a writer supplies for a new commit; the rest follows.
 #[derive(Clone, Debug)]
 pub struct Candidate<'a> {
@@ -126,16 +151,24 @@ impl Commit {
     /// # Errors
     /// A codec code, or the first structural defect in the order of engine.md 2.1.
     pub fn read(scanner: &mut Scanner, text: &Text) -> Result<Self, Fault> {
+        Self::read_among(scanner, text, &mut Actors::default())
+    }
+
+    /// As [`Commit::read`], for one of many commits that have actors in common.
+    ///
+    /// # Errors
+    /// As [`Commit::read`].
+    pub(crate) fn read_among(scanner: &mut Scanner, text: &Text, actors: &mut Actors) -> Result<Self, Fault> {
         let document = scanner.read(text)?;
         let base = text.parts().1 as usize;
-        Self::decode(&document).map_err(|fault| match fault.offset() {
+        Self::decode(&document, actors).map_err(|fault| match fault.offset() {
             // Offsets inside a shared buffer count from its start; callers want them from the commit's.
             Some(offset) if offset >= base => fault.without_offset().at(offset - base),
             _ => fault,
         })
     }
 
-    fn decode(document: &Document<'_>) -> Result<Self, Fault> {
+    fn decode(document: &Document<'_>, actors: &mut Actors) -> Result<Self, Fault> {
         const NAMES: &[(&str, bool); 9] = &[
             // Required too; a record without it is of another protocol.
             ("version", false),
@@ -166,7 +199,7 @@ impl Commit {
         let previous = if previous.is_null() { None } else { Some(CommitId::read(previous, Code::LedgerInvalid)?) };
         let policy_epoch = Epoch::read(slot(3)?, Code::LedgerInvalid)?;
         let at = At::read(slot(4)?, Code::LedgerInvalid)?;
-        let actor = Arc::new(Actor::read(slot(5)?, Code::LedgerInvalid)?);
+        let actor = actors.read(slot(5)?)?;
         let carried = slot(7)?;
         let (request, asked) = read_request(slot(6)?, slot(5)?, carried)?;
         ensure!(actor.role.may_issue(request.kind), ActorUnauthorized, "the role may not issue this kind of request");
@@ -236,7 +269,7 @@ fn read_asked<'a>(body: Node<'a>, member: &'static str, carried: Node<'a>) -> Re
     }
     // The commit almost always repeats the list word for word; then the commit's own copy is read, whose
     // spans sit together, and the request's is not.
-    let twin = if node.raw() == carried.raw() { carried.array() } else { None };
+    let twin = if node.repeats(carried) { carried.array() } else { None };
     let operations = match twin {
         Some(items) => items.map(|item| Operation::read(item, Code::LedgerInvalid)).collect::<Result<Vec<_>, _>>(),
         None => items.map(|item| Operation::read(item, Code::LedgerInvalid)).collect(),
@@ -265,7 +298,7 @@ fn read_operations(
         Some(asked) => (Some(asked.node), asked.operations),
         None => (None, Vec::new()),
     };
-    if asked_text.is_some_and(|node| node.raw() == carried.raw()) {
+    if asked_text.is_some_and(|node| node.repeats(carried)) {
         reuse.iter().try_for_each(allowed)?;
         return Ok(reuse);
     }

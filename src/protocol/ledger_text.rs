@@ -1,11 +1,13 @@
 //! The ledger file: framing, and its lines as commits (engine.md 1.6).
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::commit::Commit;
+use super::commit::{Actors, Commit};
 use super::identity::is_js_space;
 use super::json::Scanner;
 use super::limits::{MAX_COMMIT_BYTES, MAX_COMMITS, MAX_LEDGER_BYTES};
+use super::text::Buffer;
 use super::{Code, Fault, Text};
 
 /// Name of the ledger file at the root of the queue branch.
@@ -48,7 +50,9 @@ impl std::error::Error for LedgerFault {}
 /// A framed ledger: non-empty lines of UTF-8, each at most 8 MiB.
 #[derive(Clone, Debug)]
 pub struct LedgerText {
-    buffer: Arc<String>,
+    text: Arc<String>,
+    /// The handle of [`LedgerText::text`] whose count the spans of this value share.
+    buffer: Arc<Buffer>,
     /// Start and end of each line, without its line feed.
     lines: Vec<(u32, u32)>,
 }
@@ -96,7 +100,10 @@ impl LedgerText {
         }
         match long {
             Some(fault) => Err(fault),
-            None => Ok(Self { buffer: Arc::new(text), lines }),
+            None => {
+                let text = Arc::new(text);
+                Ok(Self { buffer: Arc::new(Buffer::Part(Arc::clone(&text))), text, lines })
+            }
         }
     }
 
@@ -115,7 +122,27 @@ impl LedgerText {
     /// The whole file.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.buffer
+        &self.text
+    }
+
+    /// Splits the lines into runs of about `bytes` bytes each, in order.
+    pub(crate) fn runs(&self, bytes: usize) -> Vec<Range<usize>> {
+        let mut runs = Vec::with_capacity(self.text.len() / bytes + 1);
+        let mut first = 0;
+        while first < self.lines.len() {
+            let bound = self.lines[first].0 as usize + bytes;
+            let count = self.lines[first..].partition_point(|(_, end)| (*end as usize) < bound);
+            let next = (first + count.max(1)).min(self.lines.len());
+            runs.push(first..next);
+            first = next;
+        }
+        runs
+    }
+
+    /// Bytes from the start of the first to the end of the last of some lines.
+    pub(crate) fn extent(&self, lines: &Range<usize>) -> usize {
+        let bounds = self.lines.get(lines.clone()).and_then(|lines| Some((lines.first()?.0, lines.last()?.1)));
+        bounds.map_or(0, |(start, end)| (end - start) as usize)
     }
 
     /// The text of line `index` (from 0), without its line feed.
@@ -129,12 +156,18 @@ impl LedgerText {
     /// # Errors
     /// The commit's fault with line and file offset.
     pub fn commit(&self, scanner: &mut Scanner, index: usize) -> Result<Commit, LedgerFault> {
-        let (start, end) = self.lines[index];
-        Commit::read(scanner, &Text::span(&self.buffer, start, end)).map_err(|fault| LedgerFault {
-            offset: Some(start as usize + fault.offset().unwrap_or(0)),
-            line: Some(index + 1),
-            fault,
-        })
+        self.reader().commit(scanner, index)
+    }
+
+    /// A reader of many lines. What it reads shares one count with every other span of this value.
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        Reader { text: self, buffer: Arc::clone(&self.buffer), actors: Actors::default() }
+    }
+
+    /// A reader whose commits share a count of their own, so that whoever holds them does not disturb who reads other
+    /// lines in another thread.
+    pub(crate) fn reader_apart(&self) -> Reader<'_> {
+        Reader { buffer: Arc::new(Buffer::Part(Arc::clone(&self.text))), ..self.reader() }
     }
 
     /// Reads every line as a commit, in file order. Codec faults of any line come before shape faults of an earlier
@@ -144,8 +177,9 @@ impl LedgerText {
     /// The first fault of the first step that refuses.
     pub fn commits(&self, scanner: &mut Scanner) -> Result<Vec<Commit>, LedgerFault> {
         let mut commits = Vec::with_capacity(self.len());
+        let mut reader = self.reader();
         for index in 0..self.len() {
-            match self.commit(scanner, index) {
+            match reader.commit(scanner, index) {
                 Ok(commit) => commits.push(commit),
                 Err(shape) => return Err(self.codec_fault(scanner, index + 1).unwrap_or(shape)),
             }
@@ -157,7 +191,7 @@ impl LedgerText {
     fn codec_fault(&self, scanner: &mut Scanner, from: usize) -> Option<LedgerFault> {
         let mut start = self.lines.get(from)?.0 as usize;
         // Not over the index, which ends where a chain's bound does.
-        for (index, line) in self.buffer[start..self.buffer.len() - 1].split('\n').enumerate() {
+        for (index, line) in self.text[start..self.text.len() - 1].split('\n').enumerate() {
             if let Err(fault) = scanner.read(&Text::span(&self.buffer, start as u32, (start + line.len()) as u32)) {
                 let offset = Some(start + fault.offset().unwrap_or(0));
                 return Some(LedgerFault { offset, line: Some(from + index + 1), fault });
@@ -165,5 +199,28 @@ impl LedgerText {
             start += line.len() + 1;
         }
         None
+    }
+}
+
+/// Reads lines of one ledger as commits, and lets them share what they have in common.
+pub(crate) struct Reader<'a> {
+    text: &'a LedgerText,
+    buffer: Arc<Buffer>,
+    actors: Actors,
+}
+
+impl Reader<'_> {
+    /// Reads line `index` (from 0) as a commit.
+    ///
+    /// # Errors
+    /// As [`LedgerText::commit`].
+    pub(crate) fn commit(&mut self, scanner: &mut Scanner, index: usize) -> Result<Commit, LedgerFault> {
+        let (start, end) = self.text.lines[index];
+        let line = Text::span(&self.buffer, start, end);
+        Commit::read_among(scanner, &line, &mut self.actors).map_err(|fault| LedgerFault {
+            offset: Some(start as usize + fault.offset().unwrap_or(0)),
+            line: Some(index + 1),
+            fault,
+        })
     }
 }

@@ -9,31 +9,59 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+/// Bytes that spans share, with a count of who shares them.
+#[derive(Debug)]
+pub(crate) enum Buffer {
+    /// A buffer of its own.
+    Own(String),
+    /// A handle to a file that has other handles too, each with its own count: threads that read different parts of
+    /// one file do not take turns at one counter.
+    Part(Arc<String>),
+}
+
+impl Buffer {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Own(text) => text,
+            Self::Part(text) => text,
+        }
+    }
+}
+
+impl std::ops::Deref for Buffer {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
 /// An immutable UTF-8 string that shares its bytes with the buffer it was read from.
 ///
 /// The buffer is at most 4 GiB; readers bound their input far below that (see [`crate::protocol::limits`]).
 #[derive(Clone)]
 pub struct Text {
-    buffer: Arc<String>,
+    buffer: Arc<Buffer>,
     start: u32,
     end: u32,
 }
 
 impl Text {
     /// The bytes `start..end` of `buffer`, which must lie on character boundaries inside it.
-    pub(crate) fn span(buffer: &Arc<String>, start: u32, end: u32) -> Self {
+    pub(crate) fn span(buffer: &Arc<Buffer>, start: u32, end: u32) -> Self {
         debug_assert!(buffer.get(start as usize..end as usize).is_some());
         Self { buffer: Arc::clone(buffer), start, end }
     }
 
-    /// The whole of a buffer.
-    ///
-    /// # Panics
-    /// If the buffer is longer than 4 GiB, which every reader's bound excludes.
-    #[must_use]
-    pub fn whole(buffer: &Arc<String>) -> Self {
-        let end = u32::try_from(buffer.len()).expect("readers bound their input to 161 MiB");
-        Self { buffer: Arc::clone(buffer), start: 0, end }
+    /// The whole of a string, which every reader's bound keeps under 4 GiB.
+    fn whole(text: String) -> Self {
+        let end = u32::try_from(text.len()).expect("readers bound their input to 161 MiB");
+        Self { buffer: Arc::new(Buffer::Own(text)), start: 0, end }
+    }
+
+    /// The bytes `start..end` of this text, which must lie on character boundaries inside it.
+    pub(crate) fn part(&self, start: u32, end: u32) -> Self {
+        Self::span(&self.buffer, self.start + start, self.start + end)
     }
 
     /// The string.
@@ -60,14 +88,14 @@ impl Text {
     }
 
     /// The buffer and the bounds of this span in it.
-    pub(crate) fn parts(&self) -> (&Arc<String>, u32, u32) {
+    pub(crate) fn parts(&self) -> (&Arc<Buffer>, u32, u32) {
         (&self.buffer, self.start, self.end)
     }
 }
 
 impl From<String> for Text {
     fn from(value: String) -> Self {
-        Self::whole(&Arc::new(value))
+        Self::whole(value)
     }
 }
 

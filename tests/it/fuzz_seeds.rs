@@ -37,7 +37,8 @@ fn seeds(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
 /// Every seed of every target, and every seed cut off or damaged in one byte.
 #[test]
 fn seeds_keep_the_properties() {
-    let targets: [(&str, fn(&[u8]), usize); 4] = [
+    type Property = fn(&[u8]);
+    let targets: [(&str, Property, usize); 4] = [
         ("reader", properties::reader, 1),
         ("commit", properties::commit, 7),
         ("replay", properties::ledger, 601),

@@ -17,6 +17,7 @@ mod cli_read;
 mod cli_selectors;
 mod cli_state;
 mod cli_trace;
+mod cold_replay;
 mod conformance;
 mod documents;
 mod engine;

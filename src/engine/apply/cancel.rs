@@ -1,6 +1,7 @@
 //! ClaimCancellation and WorkCancellation.
 
 use super::Pending;
+use crate::engine::mutation::mutated;
 use crate::engine::state::{ClaimIx, ClaimStatus, Context, Ownership, Projection, WorkIx};
 use crate::protocol::actor::Role;
 use crate::protocol::evidence::EvidenceKind;
@@ -17,7 +18,9 @@ impl Projection {
         state.status = status;
         let work = state.work;
         let (pool, account) = (self.work_at(work).pool, self.work_at(work).account);
-        self.count_closed(pool, account);
+        if !mutated!(LeakLogicalSlot) {
+            self.count_closed(pool, account);
+        }
     }
 
     pub(super) fn cancel_claim(
@@ -50,11 +53,14 @@ impl Projection {
         let backoff = pool.map_or(0, |pool| pool.retry.backoff_ms.get());
         let least = later(origin, backoff);
         ensure!(
-            least.is_some_and(|least| cancellation.retry_not_before >= least),
+            least.is_some_and(|least| cancellation.retry_not_before >= least) || mutated!(IgnoreBackoff),
             RetryInvalid,
             "the retry boundary is below the required backoff"
         );
         let (work, boundary) = (claim.work, cancellation.retry_not_before);
+        if mutated!(CancelResetsDebt) {
+            self.pools.iter_mut().for_each(|pool| pool.clocks = None);
+        }
         let commit_id = context.commit_id.clone();
         self.close_claim(ix, ClaimStatus::Cancelled { operation: cancellation, commit_id });
         self.change_work(work, |state| {
@@ -91,7 +97,7 @@ impl Projection {
         let ix = self.work_ids.get(&cancellation.work_id).copied().ok_or_else(terminal)?;
         let state = self.work_at(ix);
         ensure!(
-            !matches!(state.ownership, Ownership::Completed { .. }),
+            !matches!(state.ownership, Ownership::Completed { .. }) || mutated!(CancelCompletedWork),
             WorkTerminal,
             format!("completed Work cannot be cancelled: {}", cancellation.work_id)
         );
@@ -107,7 +113,9 @@ impl Projection {
         }
         let owner = state.owner();
         let commit_id = context.commit_id.clone();
-        if let Some(claim) = owner {
+        if let Some(claim) =
+            owner.filter(|claim| self.claim_at(*claim).status.is_open() && !mutated!(CancelKeepsClaimOpen))
+        {
             let reason = cancellation.reason.clone();
             self.close_claim(claim, ClaimStatus::WorkCancelled { reason, commit_id: commit_id.clone() });
         }
@@ -138,7 +146,11 @@ impl Projection {
             }
             _ => false,
         });
-        ensure!(holds, ClaimScopeInvalid, format!("the fenced Claim does not own its Work, {}", cancellation.work_id));
+        ensure!(
+            holds || mutated!(IgnoreFence),
+            ClaimScopeInvalid,
+            format!("the fenced Claim does not own its Work, {}", cancellation.work_id)
+        );
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Claim: legal only if it is the planner's own (engine.md 3.6, 4.6).
 
 use super::Pending;
+use crate::engine::mutation::mutated;
 use crate::engine::schedule::explain::ClaimExplanation;
 use crate::engine::schedule::{Plan, PlanInputs, PlannedClaim, plan};
 use crate::engine::state::{
@@ -128,8 +129,9 @@ impl Projection {
         state.members.push(ix);
         self.count_open(pool, planned.account);
         self.change_work(planned.work, |state| {
-            state.ownership = Ownership::Claimed(ix);
-            state.attempts += 1;
+            state.ownership =
+                if mutated!(ClaimLeavesWorkAvailable) { Ownership::Available } else { Ownership::Claimed(ix) };
+            state.attempts += u32::from(!mutated!(ForgetAttempt));
         });
         Ok(())
     }

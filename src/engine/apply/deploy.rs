@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::engine::mutation::mutated;
 use crate::engine::registry::{DeployedRevision, Registry};
 use crate::engine::state::Projection;
 use crate::protocol::fault::ensure;
@@ -27,23 +28,30 @@ impl Registry {
         let target = self.target(&deployment.pool, &deployment.worker_profile);
         let (pool, name, entry) = target.ok_or_else(|| invalid("no such route is deployed"))?;
         ensure!(
-            entry.current_ref == deployment.expected_ref && entry.current_contract == deployment.expected_contract,
+            (entry.current_ref == deployment.expected_ref && entry.current_contract == deployment.expected_contract)
+                || mutated!(DeployUnseen),
             DeploymentConflict,
             "the expected revision or contract is not the current one"
         );
         let approved = policy.pools.get(pool).and_then(|pool| pool.profiles.get(name));
         let same = approved.is_some_and(|approved| same_authority(approved, &deployment.profile));
-        ensure!(same, DeploymentInvalid, "a deployment changes more than revision and contract");
+        ensure!(
+            same || mutated!(DeployOtherAuthority),
+            DeploymentInvalid,
+            "a deployment changes more than revision and contract"
+        );
         let known = entry.revisions.get(&deployment.profile.revision);
         let kept = known.is_none_or(|known| *known.profile == deployment.profile);
-        ensure!(kept, DeploymentInvalid, "a deployed revision keeps its contract");
+        ensure!(kept || mutated!(DeployOverRevision), DeploymentInvalid, "a deployed revision keeps its contract");
         let activate = deployment.activate != Some(false);
         ensure!(activate || known.is_some(), DeploymentInvalid, "only a deployed revision can be paused or resumed");
         let contract = deployment.profile.logical_contract.clone();
         let contract = contract.ok_or_else(|| invalid("a deployed profile has a contract"))?;
         let revision = deployment.profile.revision.clone();
         // The same object as before, so that groups of a plan still recognise their route at once.
-        let profile = known.map_or_else(|| Arc::new(deployment.profile), |known| Arc::clone(&known.profile));
+        let profile = known
+            .filter(|_| !mutated!(DeployOverRevision))
+            .map_or_else(|| Arc::new(deployment.profile), |known| Arc::clone(&known.profile));
         entry.revisions.insert(revision.clone(), DeployedRevision { profile, available: deployment.available });
         if activate {
             entry.current_ref = revision;

@@ -1,5 +1,6 @@
 //! The dispatch lifecycle (engine.md 3.7).
 
+use crate::engine::mutation::mutated;
 use crate::engine::state::{Context, DispatchPhase, DispatchState, Projection};
 use crate::protocol::actor::Role;
 use crate::protocol::evidence::{EvidenceKind, EvidenceSource};
@@ -39,7 +40,7 @@ impl Projection {
         }
         self.change_dispatch(ix, |dispatch| {
             dispatch.phase = DispatchPhase::Moved(step.state);
-            dispatch.lifecycle_writes += 1;
+            dispatch.lifecycle_writes += u32::from(!mutated!(UncountedLifecycle));
             match step.state {
                 DispatchStep::Started => {
                     dispatch.sender = step.sender;
@@ -62,8 +63,16 @@ impl Projection {
         context: &Context<'_>,
         aw: bool,
     ) -> Result<(), Fault> {
-        ensure!(dispatch.phase == DispatchPhase::Reserved, DispatchInvalid, "only a reserved dispatch can start");
-        ensure!(!self.grants_paused, GrantsPaused, "a launch cannot start while grants are paused");
+        ensure!(
+            dispatch.phase == DispatchPhase::Reserved || mutated!(StartTwice),
+            DispatchInvalid,
+            "only a reserved dispatch can start"
+        );
+        ensure!(
+            !self.grants_paused || mutated!(StartWhilePaused),
+            GrantsPaused,
+            "a launch cannot start while grants are paused"
+        );
         let actor = context.actor;
         let sends = actor.role == Role::Dispatcher
             && actor.workflow.is_some()
@@ -86,7 +95,7 @@ impl Projection {
             DispatchPhase::Moved(
                 DispatchStep::Started | DispatchStep::Uncertain | DispatchStep::Unresolved | DispatchStep::Bound
             )
-        );
+        ) || mutated!(BindWithoutStart);
         let (Some(run), Some(evidence), None, true) = (&step.run, &step.evidence, &step.sender, movable) else {
             return Err(Fault::new(Code::DispatchInvalid, "a binding needs a started dispatch, a run and evidence"));
         };
@@ -113,13 +122,13 @@ impl Projection {
             ensure!(same, RunBindingConflict, "a worker binds only its own run");
         }
         ensure!(
-            dispatch.run.as_ref().is_none_or(|known| known == run),
+            dispatch.run.as_ref().is_none_or(|known| known == run) || mutated!(RebindAnyRun),
             RunBindingConflict,
             "the dispatch is bound to another run"
         );
         let owner = self.runs.get(&run.run_id).map(|ix| &self.dispatch_at(*ix).assignment.dispatch_id);
         ensure!(
-            owner.is_none_or(|owner| *owner == step.dispatch_id),
+            owner.is_none_or(|owner| *owner == step.dispatch_id) || mutated!(ShareRun),
             RunBindingConflict,
             "the run is bound to another dispatch"
         );
@@ -144,7 +153,7 @@ impl Projection {
         let movable = matches!(
             dispatch.phase,
             DispatchPhase::Moved(DispatchStep::Started | DispatchStep::Uncertain | DispatchStep::Unresolved)
-        );
+        ) || mutated!(DoubtAfterBinding);
         let bare = step.run.is_none() && step.sender.is_none() && step.reason.is_some();
         ensure!(movable && bare, DispatchInvalid, "doubt needs a started dispatch without a run, and a reason");
         if step.state == DispatchStep::Unresolved {

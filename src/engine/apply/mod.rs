@@ -13,6 +13,7 @@ mod settle;
 
 use super::schedule::Plan;
 use super::state::{Context, Projection};
+use crate::engine::mutation::mutated;
 use crate::protocol::evidence::Evidence;
 use crate::protocol::fault::ensure;
 use crate::protocol::operation::Operation;
@@ -55,7 +56,9 @@ impl Pending {
     pub(crate) fn settle(self, projection: &mut Projection, context: &Context<'_>) -> Result<(), Fault> {
         if let Some(plan) = self.plan {
             ensure!(self.consumed == plan.claims.len(), PackingInvalid, "fewer Claims were granted than planned");
-            projection.pools[plan.pool as usize].clocks = Some(plan.clocks);
+            if !mutated!(ForgetCharge) {
+                projection.pools[plan.pool as usize].clocks = Some(plan.clocks);
+            }
         }
         ensure!(
             context.kind != RequestKind::DispatchNext || self.claimed,
@@ -68,7 +71,7 @@ impl Pending {
             let pool = installed.policy.pools.get(&state.work.pool);
             let exhausted = pool.is_some_and(|pool| i64::from(state.attempts) >= pool.retry.max_attempts.get());
             ensure!(
-                !exhausted || state.state() == "cancelled",
+                !exhausted || state.state() == "cancelled" || mutated!(KeepExhaustedWork),
                 RetryExhausted,
                 "the last permitted Claim was cancelled without its Work"
             );

@@ -1,5 +1,6 @@
 //! Result and DeliveryFailure: the delivery barrier settles once.
 
+use crate::engine::mutation::mutated;
 use crate::engine::state::{ClaimIx, ClaimStatus, Context, Delivery, Ownership, Projection, WorkIx};
 use crate::protocol::evidence::{Effects, EvidenceKind};
 use crate::protocol::fault::ensure;
@@ -41,23 +42,20 @@ impl Projection {
         let conflict = || Fault::new(Code::DeliveryConflict, "no such pending Completion");
         let claim = self.claim_ids.get(claim_id).copied().ok_or_else(conflict)?;
         let work = self.work_ids.get(work_id).copied().ok_or_else(conflict)?;
-        match &self.work_at(work).ownership {
-            Ownership::Completed {
-                claim: owner,
-                completion_id,
-                completion_at,
-                delivery: Delivery::Pending,
-                keep_open,
-            } if *owner == claim && completion_id == completion => {
-                Ok(Open { work, claim, completion_at: *completion_at, keep_open: *keep_open })
-            }
-            _ => Err(conflict()),
-        }
+        let Ownership::Completed { claim: owner, completion_id, completion_at, delivery, keep_open } =
+            &self.work_at(work).ownership
+        else {
+            return Err(conflict());
+        };
+        let pending = matches!(delivery, Delivery::Pending) || mutated!(SettleTwice);
+        let named = (*owner == claim && completion_id == completion) || mutated!(SettleOtherCompletion);
+        ensure!(pending && named, DeliveryConflict, "no such pending Completion");
+        Ok(Open { work, claim, completion_at: *completion_at, keep_open: *keep_open })
     }
 
     pub(super) fn apply_result(&mut self, result: Box<ResultOperation>, context: &Context<'_>) -> Result<(), Fault> {
         self.check_evidence_size(&result.evidence)?;
-        if let Some(settled) = self.settled(&result.claim_id, &result.work_id) {
+        if let Some(settled) = self.settled(&result.claim_id, &result.work_id).filter(|_| !mutated!(SettleTwice)) {
             let same = matches!(settled, Settled::Result(known) if *known == *result);
             ensure!(same, DeliveryConflict, "the delivery was settled otherwise");
             return Ok(());
@@ -69,7 +67,7 @@ impl Projection {
         let size = result.descriptor.0.len() as u64;
         ensure!(size <= installed.policy.limits.result_bytes, ResourceLimit, "the descriptor exceeds its limit");
         let commit_id = context.commit_id.clone();
-        if open.keep_open {
+        if open.keep_open && !mutated!(KeepOpenEnds) {
             self.reopen(&open, result, commit_id);
         } else {
             self.deliver(open.work, Delivery::Verified { operation: result, commit_id });
@@ -86,14 +84,14 @@ impl Projection {
         }
         self.change_work(open.work, |state| {
             state.ownership = Ownership::Available;
-            state.attempts = 0;
+            state.attempts = if mutated!(KeepOpenKeepsAttempts) { state.attempts } else { 0 };
             state.retry_not_before = At::default();
         });
     }
 
     pub(super) fn apply_failure(&mut self, failure: Box<DeliveryFailure>, context: &Context<'_>) -> Result<(), Fault> {
         self.check_evidence_size(&failure.evidence)?;
-        if let Some(settled) = self.settled(&failure.claim_id, &failure.work_id) {
+        if let Some(settled) = self.settled(&failure.claim_id, &failure.work_id).filter(|_| !mutated!(SettleTwice)) {
             let same = matches!(settled, Settled::Failure(known) if *known == *failure);
             ensure!(same, DeliveryConflict, "the delivery was settled otherwise");
             return Ok(());
@@ -135,7 +133,7 @@ fn check_exhaustion(
     let evidence = &failure.evidence;
     let attempts = evidence.attempts.map_or(0, |attempts| attempts.get());
     let exhausted = attempts >= bounds.max_attempts.get() || at.get() - completion_at.get() >= bounds.deadline_ms.get();
-    ensure!(exhausted, ReconciliationPending, "neither attempts nor deadline are used up");
+    ensure!(exhausted || mutated!(FailEarly), ReconciliationPending, "neither attempts nor deadline are used up");
     let agrees = failure.disposition == evidence.effects.unwrap_or(Effects::Unknown)
         && (failure.disposition != Effects::None || evidence.receipt.is_some());
     ensure!(agrees, EvidenceInvalid, "the disposition is not what the evidence shows");

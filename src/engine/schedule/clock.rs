@@ -13,6 +13,8 @@ use num_bigint::BigUint;
 
 pub use ticks::Ticks;
 
+use crate::engine::mutation::mutated;
+
 /// The tick scale of a family of clocks, fixed for a policy epoch: the quantum `Q` and each member's stride.
 ///
 /// Members are dense indexes. For class clocks index 0 is priority 1; for key clocks an index is the key's place among
@@ -166,6 +168,9 @@ impl<T: Count> Tally<T> {
     /// The pass of a member that enters: its own, or one stride from now if that is later. `None` on overflow.
     fn entry(&self, scale: &Scale, member: u16) -> Option<T> {
         let baseline = self.v.advanced(scale.stride(member))?;
+        if mutated!(IdleCredit) {
+            return Some(self.passes[usize::from(member)].clone());
+        }
         Some(baseline.max(self.passes[usize::from(member)].clone()))
     }
 
@@ -176,7 +181,7 @@ impl<T: Count> Tally<T> {
             let mut passes = self.passes.iter().zip(eligible);
             let (mut best, mut winner) = passes.next()?;
             for (pass, member) in passes {
-                if pass < best {
+                if pass < best || (pass == best && mutated!(ReverseTies)) {
                     (best, winner) = (pass, member);
                 }
             }
@@ -186,7 +191,7 @@ impl<T: Count> Tally<T> {
         let (mut best, mut winner) = (&self.passes[usize::from(*first)], *first);
         for member in rest {
             let pass = &self.passes[usize::from(*member)];
-            if pass < best {
+            if pass < best || (pass == best && mutated!(ReverseTies)) {
                 (best, winner) = (pass, *member);
             }
         }
@@ -196,7 +201,10 @@ impl<T: Count> Tally<T> {
     /// Gives the winner its turn. False, with nothing changed, on overflow.
     fn advance(&mut self, scale: &Scale, winner: u16) -> bool {
         let pass = &mut self.passes[usize::from(winner)];
-        let Some(next) = pass.advanced(scale.stride(winner)) else { return false };
+        let Some(mut next) = pass.advanced(scale.stride(winner)) else { return false };
+        if mutated!(ChargeTwice) {
+            next = next.advanced(scale.stride(winner)).unwrap_or(next);
+        }
         self.v = std::mem::replace(pass, next);
         true
     }

@@ -1,5 +1,6 @@
 //! Why a Work may or may not be granted now (engine.md 4.3).
 
+use crate::engine::mutation::mutated;
 use crate::engine::registry::NotReady;
 use crate::engine::state::{Barrier, Ownership, Projection, WorkState};
 use crate::protocol::operation::GateState;
@@ -117,7 +118,10 @@ impl Projection {
         let latest = latest.ok_or(Reason::ExternalUnavailable)?;
         let age = at.get() - latest.observed_at.get();
         let most = pool.map_or(0, |pool| pool.max_observation_age_ms.get());
-        if latest.credential_generation != self.generation || age < 0 || age > most {
+        if (latest.credential_generation != self.generation && !mutated!(UseOldGeneration))
+            || age < 0
+            || (age > most && !mutated!(UseStaleObservation))
+        {
             return Err(Reason::ObservationStale);
         }
         if latest.satisfies() { Ok(latest.observation_id.clone()) } else { Err(Reason::DependencyExternalWaiting) }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::clock::Ticks;
 use super::explain::{Capacity, SelectionView};
 use super::select::{Planner, Selection, Winner};
+use crate::engine::mutation::mutated;
 use crate::engine::state::{Projection, WorkIx, WorkState};
 use crate::protocol::assignment::{Assignment, Member, ResultRef, size};
 use crate::protocol::fault::ensure;
@@ -191,12 +192,12 @@ impl Packer<'_, '_> {
 
     fn takes(&self, group: &PlannedGroup, work: &WorkState, profile: &Arc<WorkerProfile>) -> bool {
         let first = self.planner.work(group.first);
-        group.worker_profile == work.work.worker_profile
+        (group.worker_profile == work.work.worker_profile || mutated!(MixProfiles))
             && profile.trust_domain.as_str() == work.work.batch_trust_domain.as_str()
-            && (Arc::ptr_eq(&group.profile, profile) || group.profile == *profile)
+            && (Arc::ptr_eq(&group.profile, profile) || group.profile == *profile || mutated!(MixProfiles))
             && first.work.batch_trust_domain == work.work.batch_trust_domain
-            && (profile.share_keys || first.work.fairness_key == work.work.fairness_key)
-            && (group.claims.len() as i64) < profile.max_claims.get()
+            && (profile.share_keys || mutated!(MixAccounts) || first.work.fairness_key == work.work.fairness_key)
+            && ((group.claims.len() as i64) < profile.max_claims.get() || mutated!(OverfillBatch))
     }
 
     fn open(
@@ -207,10 +208,10 @@ impl Packer<'_, '_> {
         member: u64,
         most: u64,
     ) -> Result<Result<usize, StopReason>, Fault> {
-        if self.groups.len() as i64 >= self.inputs.parameters.max_dispatches.get() {
+        if self.groups.len() as i64 >= self.inputs.parameters.max_dispatches.get() && !mutated!(IgnoreDispatchBudget) {
             return Ok(Err("dispatch_budget_blocked"));
         }
-        if i64::from(self.planner.native) >= self.planner.pool()?.native_limit.get() {
+        if i64::from(self.planner.native) >= self.planner.pool()?.native_limit.get() && !mutated!(IgnoreNativeLimit) {
             return Ok(Err("native_capacity_blocked"));
         }
         let dispatch_id = DispatchId::new(format!("d_{}_{}", self.seed, self.groups.len() + 1))?;
@@ -287,6 +288,9 @@ impl Projection {
 
     /// The `result_refs` of a Work whose predecessors are verified (engine.md 4.6).
     pub(crate) fn result_refs(&self, work: &WorkState) -> Result<Vec<ResultRef>, Fault> {
+        if mutated!(SuccessorBeforeResult) {
+            return Ok(Vec::new());
+        }
         let references = work.predecessors.iter().map(|ix| {
             let predecessor = self.work_at(*ix);
             let (operation, commit_id) =

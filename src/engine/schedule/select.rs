@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::clock::{Clock, Ticks};
 use super::pool::{Hint, PoolClocks, PoolState};
+use crate::engine::mutation::mutated;
 use crate::engine::state::{GateIx, Installed, Projection, WorkIx, WorkState};
 use crate::protocol::policy::{Mode, Pool};
 use crate::protocol::{At, Code, Fault, Identity, ObservationId, Priority};
@@ -143,11 +144,11 @@ impl<'p> Planner<'p> {
     /// The next winner. Changes no clock: [`Planner::take`] does.
     pub(crate) fn next(&mut self) -> Selection {
         let none = |reason| Selection { reason, winner: None };
-        if self.projection.grants_paused {
+        if self.projection.grants_paused && !mutated!(GrantWhilePaused) {
             return none("grants_paused");
         }
         let Ok(pool) = self.pool() else { return none("no_work") };
-        if i64::from(self.open) >= pool.logical_limit.get() {
+        if i64::from(self.open) >= pool.logical_limit.get() && !mutated!(IgnoreLogicalLimit) {
             return none("capacity_blocked");
         }
         self.pick().unwrap_or_else(|| {
@@ -240,7 +241,7 @@ impl<'p> Planner<'p> {
 
     fn account_full(&self, account: u16) -> bool {
         let most = self.pool().ok().and_then(|pool| pool.per_account_limit);
-        most.is_some_and(|most| i64::from(self.open_of(account)) >= most.get())
+        most.is_some_and(|most| i64::from(self.open_of(account)) >= most.get()) && !mutated!(IgnoreAccountLimit)
     }
 
     fn heads_of(&self, class: usize) -> Heads {
@@ -268,13 +269,19 @@ impl<'p> Planner<'p> {
 
     fn first<'a>(&self, mut bucket: impl Iterator<Item = (&'a WorkIx, &'a Hint)>) -> Option<WorkIx> {
         let untouched = self.taken.is_empty();
+        if mutated!(LastInFirstOut) {
+            return bucket
+                .filter(|(ix, hint)| !self.taken.contains(*ix) && self.admits(**ix, hint))
+                .last()
+                .map(|(ix, _)| *ix);
+        }
         let (ix, _) = bucket.find(|(ix, hint)| (untouched || !self.taken.contains(*ix)) && self.admits(**ix, hint))?;
         Some(*ix)
     }
 
     /// The conditions that the frontier does not decide: time, route and gates.
     fn admits(&self, ix: WorkIx, hint: &Hint) -> bool {
-        if hint.retry_not_before > self.at {
+        if hint.retry_not_before > self.at && !mutated!(IgnoreRetryDelay) {
             return false;
         }
         if !self.routes && !hint.gated {

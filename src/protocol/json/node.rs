@@ -160,6 +160,13 @@ impl<'a> Node<'a> {
         &self.document.buffer[start as usize..end as usize]
     }
 
+    /// True if two values of one document have the same canonical text. Costs nothing for a list that was read as the
+    /// repetition of the other.
+    #[must_use]
+    pub fn repeats(self, other: Self) -> bool {
+        (self.token().tag == Tag::Repeat && other.at == self.document.carried) || self.raw() == other.raw()
+    }
+
     /// A refusal at this value's place.
     #[must_use]
     pub fn fault(self, code: Code, message: &'static str) -> Fault {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::node::Node;
 use super::parse::parse_bounded;
 use crate::protocol::limits::{MAX_ARRAY, MAX_DEPTH, MAX_INTEGER};
+use crate::protocol::text::Buffer;
 use crate::protocol::{Fault, Text};
 
 /// What a token stands for.
@@ -46,12 +47,14 @@ pub struct Scanner {
     tokens: Vec<Token>,
     /// Token of the record's operations.
     carried: u32,
+    /// Refuses text that is not canonical instead of encoding it anew.
+    strict: bool,
 }
 
 /// A checked document: canonical text and the index of its typed part.
 #[derive(Debug)]
 pub struct Document<'a> {
-    pub(super) buffer: Arc<String>,
+    pub(super) buffer: Arc<Buffer>,
     pub(super) tokens: &'a [Token],
     pub(super) carried: u32,
     pub(super) host: &'a str,
@@ -63,7 +66,13 @@ impl Scanner {
     /// A scanner for records whose external resources live on `host` (decision 9), such as `github.com`.
     #[must_use]
     pub fn new(host: &str) -> Self {
-        Self { host: host.to_owned(), tokens: Vec::new(), carried: 0 }
+        Self { host: host.to_owned(), tokens: Vec::new(), carried: 0, strict: false }
+    }
+
+    /// A scanner that refuses whatever is not canonical, however valid, with a code that says nothing: for reading
+    /// ahead, where a tree of a long line would take much memory.
+    pub(crate) fn strict(host: &str) -> Self {
+        Self { strict: true, ..Self::new(host) }
     }
 
     /// The approved host of external resources.
@@ -85,8 +94,11 @@ impl Scanner {
         if self.index(&buffer.as_bytes()[..end as usize], start).is_ok() {
             return Ok(self.document(Arc::clone(buffer), true));
         }
+        if self.strict {
+            return Err(Fault::from(crate::protocol::Code::CodecInvalid));
+        }
         let value = parse_bounded(text.as_str(), text.len().max(1))?;
-        let canonical = Arc::new(value.encode()?);
+        let canonical = Arc::new(Buffer::Own(value.encode()?));
         drop(value);
         if self.index(canonical.as_bytes(), 0).is_err() {
             return Err(Fault::new(crate::protocol::Code::Internal, "canonical text was not read as canonical"));
@@ -94,7 +106,7 @@ impl Scanner {
         Ok(self.document(canonical, false))
     }
 
-    fn document(&self, buffer: Arc<String>, verbatim: bool) -> Document<'_> {
+    fn document(&self, buffer: Arc<Buffer>, verbatim: bool) -> Document<'_> {
         Document { buffer, tokens: &self.tokens, carried: self.carried, host: &self.host, verbatim }
     }
 
@@ -147,12 +159,10 @@ const STOPS: [bool; 256] = {
 };
 
 /// How many of eight bytes come before the first one of [`STOPS`], found with arithmetic on all eight at once.
-fn stop_free(chunk: &[u8]) -> usize {
+fn stop_free(chunk: [u8; 8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
-    let mut word = [0; 8];
-    word.copy_from_slice(chunk);
-    let word = u64::from_le_bytes(word);
+    let word = u64::from_le_bytes(chunk);
     // A byte below n sets its high bit in `word - n * ONES` if it has none itself; a borrow can only disturb bytes
     // above the first hit, which is all that is asked for.
     let below = |word: u64, bound: u64| word.wrapping_sub(bound * ONES) & !word & HIGHS;
@@ -182,6 +192,15 @@ impl Pass<'_> {
     fn expect(&mut self, text: &[u8]) -> Result<(), Irregular> {
         if self.bytes[self.at..].starts_with(text) {
             self.at += text.len();
+            Ok(())
+        } else {
+            Err(Irregular)
+        }
+    }
+
+    fn expect_byte(&mut self, byte: u8) -> Result<(), Irregular> {
+        if self.peek()? == byte {
+            self.at += 1;
             Ok(())
         } else {
             Err(Irregular)
@@ -245,14 +264,14 @@ impl Pass<'_> {
     }
 
     fn string(&mut self) -> Result<Run, Irregular> {
-        self.expect(b"\"")?;
+        self.expect_byte(b'"')?;
         let start = self.at;
         let mut escaped = false;
         loop {
             // Most strings end within a few words; one that does not is worth looking at in blocks.
             let mut words = 0;
-            while let Some(chunk) = self.bytes.get(self.at..self.at + 8) {
-                let free = stop_free(chunk);
+            while let Some(chunk) = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk) {
+                let free = stop_free(*chunk);
                 self.at += free;
                 if free < 8 {
                     break;
@@ -355,7 +374,7 @@ impl Pass<'_> {
             }
             previous = Some(key);
             self.push_string(key, emit);
-            self.expect(b":")?;
+            self.expect_byte(b':')?;
             match &self.bytes[key.start..key.end] {
                 b"payload" | b"descriptor" if emit && listed => self.opaque(depth + 1)?,
                 b"operations" if emit && depth == 0 => self.operations()?,
@@ -436,6 +455,14 @@ impl Pass<'_> {
     /// Keys must grow strictly in UTF-8 order, which also excludes duplicates.
     fn ascending(&self, previous: Run, key: Run) -> Result<(), Irregular> {
         let (a, b) = (&self.bytes[previous.start..previous.end], &self.bytes[key.start..key.end]);
+        // Most neighbours differ in their first byte.
+        if let ([x, ..], [y, ..]) = (a, b)
+            && x < y
+            && *x != b'\\'
+            && *y != b'\\'
+        {
+            return Ok(());
+        }
         let grows = if previous.escaped || key.escaped { unescape_bytes(a) < unescape_bytes(b) } else { a < b };
         if grows { Ok(()) } else { Err(Irregular) }
     }

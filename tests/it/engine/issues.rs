@@ -88,6 +88,24 @@ fn an_issue_belongs_to_one_work() {
     assert_eq!(project(&mut queue, &actor, 2010, &link("e", 9)).unwrap_err(), "issue_binding_conflict");
 }
 
+/// O-131: `backing_issue`, `subject` and a gate each say one thing, in the same Issue or in others: a Work with a backing
+/// Issue waits for nothing and has no subject (what it may then write is the test of scopes'), and one with subject and
+/// gate belongs to no Issue, so another may.
+#[test]
+fn a_backing_issue_implies_nothing_and_nothing_implies_it() {
+    let mut policy = aw_policy();
+    policy["projectors"] = json!([rule(&[5])]);
+    let gated = Node::new("gated").gate(5, "closed").with("subject", issue(5));
+    let mut queue = Queue::open(&policy, &[gated]);
+    assert!(queue.state.work(&Node::new("gated").id()).unwrap().bound_issue().is_none());
+    queue.submit(&intake("producer"), 1500, &[Node::new("backed").with("backing_issue", issue(5))]).unwrap();
+    let backed = queue.state.work(&Node::new("backed").id()).unwrap();
+    assert!(backed.bound_issue().is_some() && backed.work.subject.is_none() && backed.work.depends_on.is_empty());
+    let granted = queue.grant(1600, 2, 2).unwrap();
+    assert_eq!(granted.len(), 1, "the gate holds its own Work alone");
+    assert_eq!(granted[0].work, Node::new("backed").id());
+}
+
 /// O-136: an Issue, a summary and a Claim's comment are recorded once; the same again changes nothing, another one is
 /// refused, also for the Claim of an earlier attempt.
 #[test]

@@ -88,7 +88,7 @@ fn scoped(selectors: &[Value]) -> Value {
     json!({"scope": {"version": 1, "resources": selectors}})
 }
 
-/// S-369, O-131: neither a backing Issue nor a dependency lets a Work write to that Issue.
+/// Neither a backing Issue nor a dependency lets a Work write to that Issue.
 #[test]
 fn backing_issues_and_gates_permit_nothing() {
     let gated = Node::new("a").gate(5, "closed").with("backing_issue", issue(6)).value();

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use super::claims::Openings;
 use super::receipts::History;
 use super::{Parts, damaged, entries, intact, intact_option, small};
+use crate::engine::mutation::mutated;
 use crate::engine::state::{DispatchIx, DispatchPhase, DispatchState, Projection};
 use crate::protocol::actor::Actor;
 use crate::protocol::assignment::Assignment;
@@ -70,7 +71,7 @@ impl Projection {
             self.check_route(&dispatch)?;
             check_launch(&dispatch, starts.get(id))?;
             let ix = DispatchIx(self.dispatches.len() as u32);
-            if let Some(run) = &dispatch.run {
+            if let Some(run) = dispatch.run.as_ref().filter(|_| !mutated!(CompactionForgetsRuns)) {
                 let fresh = self.runs.insert(run.run_id.clone(), ix);
                 ensure!(fresh, CheckpointInvalid, "a run is bound to two dispatches");
             }
@@ -118,7 +119,7 @@ impl Projection {
             members: members.collect::<Result<_, _>>()?,
             profile: self.shared_profile(&assignment, profile),
             phase,
-            released,
+            released: released || mutated!(CompactionFreesReservations),
             lifecycle_writes: small(slot(11)?)?,
             sender: intact_option::<Actor>(slots[12])?,
             credential_principal: intact_option::<Decimal>(slots[13])?,

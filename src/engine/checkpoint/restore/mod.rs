@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use crate::engine::mutation::mutated;
 use crate::engine::state::{Accepted, ClaimState, ClaimStatus, Installed, Projection, Source, WorkIx};
 use crate::protocol::actor::Role;
 use crate::protocol::commit::Commit;
@@ -206,7 +207,9 @@ impl Projection {
         restored.restore_switches(parts)?;
         check_counts(parts, history)?;
         restored.registry = deployments::restore(&*restored.policy()?, parts, history)?;
-        restored.restore_clocks(parts.clocks)?;
+        if !mutated!(CompactionResetsDebt) {
+            restored.restore_clocks(parts.clocks)?;
+        }
         let history = receipts::read(history, parts, &commit.actor.repository)?;
         restored.restore_observations(parts)?;
         restored.restore_states(parts, &history)?;
@@ -216,7 +219,7 @@ impl Projection {
     /// Pauses, generation and everything ever seen.
     fn restore_switches(&mut self, parts: &Parts<'_>) -> Result<(), Fault> {
         self.admission_paused = intact(parts.admission_paused)?;
-        self.grants_paused = intact(parts.grants_paused)?;
+        self.grants_paused = intact(parts.grants_paused)? && !mutated!(CompactionResumesGrants);
         self.generation = intact(parts.generation)?;
         self.seen_generations = seen::<Generation>(parts.seen_generations)?;
         let epochs = seen::<Epoch>(parts.seen_epochs)?;
@@ -272,7 +275,9 @@ impl Projection {
         self.reserve(history.receipts.len() + 1);
         for receipt in history.receipts {
             let ordinal = self.requests.len() as u32;
-            self.request_ids.insert(receipt.accepted.request_id.clone(), ordinal);
+            if !mutated!(CompactionForgetsRequests) {
+                self.request_ids.insert(receipt.accepted.request_id.clone(), ordinal);
+            }
             self.requests.push(receipt.accepted);
         }
         self.replaced = self.requests.len() as u32;

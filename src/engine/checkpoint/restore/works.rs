@@ -1,11 +1,10 @@
 //! Work of a checkpoint (engine.md 3.12.5 steps 7, 9 and 10).
 
-use std::sync::Arc;
-
 use hashbrown::HashMap;
 
 use super::receipts::{History, check_parameters, read_position};
 use super::{Parts, damaged, entries, intact, intact_option, small};
+use crate::engine::mutation::mutated;
 use crate::engine::state::{ClaimIx, CommentOwner, Delivery, Ownership, Position, Projection, WorkIx, WorkState};
 use crate::protocol::fault::ensure;
 use crate::protocol::json::{Node, Scanner, Writer};
@@ -84,11 +83,11 @@ pub(super) fn read<'a>(node: Node<'a>, history: &History<'_>) -> Result<Vec<Work
         definitions.push('}');
         read.push((key, state, start, definitions.len() as u32));
     }
-    let definitions = Arc::new(definitions);
+    let definitions = Text::from(definitions);
     let mut scanner = Scanner::new(node.host());
     let mut nodes = Vec::with_capacity(read.len());
     for (key, state, start, end) in read {
-        let document = scanner.read(&Text::span(&definitions, start, end))?;
+        let document = scanner.read(&definitions.part(start, end))?;
         let work = WorkDraft::read(document.root(), Code::CheckpointInvalid).and_then(WorkDraft::admitted);
         let work = work.map_err(|fault| Fault::new(Code::CheckpointInvalid, fault.message().to_owned()))?;
         ensure!(*work.work_id.text() == key, CheckpointInvalid, "a Work has another id than its key");
@@ -166,7 +165,7 @@ impl Projection {
         let restored = WorkState {
             position,
             ownership,
-            attempts,
+            attempts: if mutated!(CompactionRefundsAttempts) { 0 } else { attempts },
             retry_not_before: intact(state.need("retry_not_before")?)?,
             admission_contract,
             effective_priority: intact_option(state.get("effective_priority"))?,

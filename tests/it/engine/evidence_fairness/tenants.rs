@@ -175,7 +175,7 @@ pub(super) fn idle() -> String {
     )
 }
 
-/// S-149: any legal string is a key of its own, whatever it means elsewhere, and gets the same share.
+/// Any legal string is a key of its own, whatever it means elsewhere, and gets the same share.
 #[test]
 fn any_legal_key_is_a_key() {
     legal_keys();
