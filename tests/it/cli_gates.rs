@@ -30,7 +30,7 @@ fn observe(queue: &mut Queue, at: i64, observations: &[Value]) {
 
 /// The row of a Work in `wq state`.
 fn row(bare: &Bare, id: &str) -> Value {
-    let rows = ask(bare, &["state", "--limit", "256"])["rows"].take();
+    let rows = ask(bare, &["state", "--search", id])["rows"].take();
     rows.as_array().unwrap().iter().find(|row| row["work_id"] == id && row["kind"] == "work").unwrap().clone()
 }
 

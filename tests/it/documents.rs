@@ -75,7 +75,7 @@ fn limits_of_compaction_are_said() {
     assert_eq!(wq_action::protocol::limits::MAX_COMMIT_BYTES, 8 * 1024 * 1024);
 }
 
-/// The blocks of a document that can be run: the text between a fence of `sh` or `text` and the next one.
+/// The commands of a document: the text between a fence of `sh` or `text` and the next one.
 fn commands(text: &str) -> Vec<&str> {
     let blocks = text.split("\n```").skip(1).step_by(2);
     blocks.filter(|block| block.starts_with("sh\n") || block.starts_with("text\n")).collect()

@@ -247,7 +247,7 @@ fn descendants_keep_their_edge_to_the_failed_node() {
     queue.fail(&grant, 2010, "none", &none).unwrap();
     queue.release(&grant, 2011).unwrap();
     let edges = queue.work("b")["depends_on"].clone();
-    let replacement = json!({"work_id": grant.work, "disposition": "no_effects", "evidence": "seen"});
+    let replacement = json!({"work_id": grant.work, "disposition": "inspection", "evidence": "seen"});
     queue.submit(PRODUCER, 2020, &[Node::new("again").with("replacement_of", replacement)]).unwrap();
     let again = queue.grant(2021, 1, 1).unwrap().remove(0);
     assert_eq!(again.node, "again");
