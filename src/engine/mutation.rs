@@ -1,19 +1,20 @@
 //! Deliberate faults for the explorer (`tests/explore`): one switch for each rule that the engine or the publisher keeps.
 //!
-//! A place that keeps a rule asks `mutated!(Name)`. Without the feature `mutate`, which only test builds have, the
-//! question is the constant `false` and nothing of this file but the macro is compiled. With it the answer is a
+//! A place that keeps a rule asks `mutated!(Name)`. Without the feature `mutate`, which only test builds have, and in
+//! every optimised build without debug assertions, benches included, the question is the constant `false` and nothing of
+//! this file but the macro is compiled. With it the answer is a
 //! thread-local that a test sets for the time of a closure, so that one process can hold many faulty engines side by
 //! side. Each switch breaks one rule for writers and readers alike, since both ask the same code: replay agrees with
 //! the fault, and only a rule of somebody else's can find it.
 
 /// True if this fault is switched on in this thread; always false outside test builds.
-#[cfg(feature = "mutate")]
+#[cfg(all(feature = "mutate", debug_assertions))]
 macro_rules! mutated {
     ($name:ident) => {
         $crate::engine::mutation::is_active($crate::engine::mutation::Mutation::$name)
     };
 }
-#[cfg(not(feature = "mutate"))]
+#[cfg(not(all(feature = "mutate", debug_assertions)))]
 macro_rules! mutated {
     ($name:ident) => {
         false
@@ -21,13 +22,13 @@ macro_rules! mutated {
 }
 pub(crate) use mutated;
 
-#[cfg(feature = "mutate")]
+#[cfg(all(feature = "mutate", debug_assertions))]
 pub use switches::{Mutation, with};
 
-#[cfg(feature = "mutate")]
+#[cfg(all(feature = "mutate", debug_assertions))]
 pub(crate) use switches::is_active;
 
-#[cfg(feature = "mutate")]
+#[cfg(all(feature = "mutate", debug_assertions))]
 mod switches {
     use std::cell::Cell;
 

@@ -71,7 +71,5 @@ pub(crate) fn section(name: &str, expected: &str) {
         std::fs::write(&path, document[..start].to_owned() + &expected + &document[stop..]).unwrap();
         return;
     }
-    panic!(
-        "docs/EVIDENCE.md is not in step; run `WQ_UPDATE_DOCS=1 cargo test --test explore -- --include-ignored`. Found:\n{expected}"
-    );
+    panic!("docs/EVIDENCE.md is not in step; run `WQ_UPDATE_DOCS=1 cargo test --test explore`. Found:\n{expected}");
 }

@@ -213,7 +213,7 @@ pub(super) fn compacted_bindings() -> Scope {
     scope
 }
 
-/// Everything at once, for minutes.
+/// Everything at once.
 pub(super) fn campaign() -> Scope {
     let second = (1, 1);
     Scope {

@@ -59,10 +59,6 @@ pub(crate) fn scopes() -> Vec<Scope> {
         changes::rounds(),
         changes::compaction(),
         changes::compacted_bindings(),
+        changes::campaign(),
     ]
-}
-
-/// Searches that take minutes: everything at once.
-pub(crate) fn long_scopes() -> Vec<Scope> {
-    vec![changes::campaign()]
 }
