@@ -6,6 +6,7 @@ use super::prediction::{Question, write_plan_members};
 use super::source::{LedgerArgs, Loaded, load, scanner};
 use super::{Failure, Global, Reply};
 use crate::engine::Projection;
+use crate::engine::gates::{GateView, UsedObservation};
 use crate::engine::state::{Barrier, WorkState};
 use crate::protocol::json::Writer;
 use crate::protocol::resource::Edge;
@@ -185,6 +186,9 @@ fn work(loaded: &Loaded, id: &str, json: bool) -> Result<String, Failure> {
         if hidden > 0 {
             out.push_str(&format!("  and {hidden} more\n"));
         }
+        for gate in projection.gates_of(state, at) {
+            out.push_str(&gate_line(&gate));
+        }
         return Ok(out);
     }
     // The engine's own explanation, with the members of decision 71 and the provenance around it.
@@ -198,6 +202,9 @@ fn work(loaded: &Loaded, id: &str, json: bool) -> Result<String, Failure> {
         members.name("at", |w| at.write(w));
         members.name("barrier", |w| w.string(state.barrier().as_str()));
         members.name("explanation", |w| w.raw(&inner));
+        members.name("gates", |w| {
+            w.array(projection.gates_of(state, at), |w, gate| w.object(|members| gate.members(members)));
+        });
         members.name("graph_id", |w| state.work.graph_id.write(w));
         members.name("node_key", |w| state.work.node_key.write(w));
         members.name("observations", |w| w.array(&explanation.readiness.observations, |w, id| id.write(w)));
@@ -211,14 +218,68 @@ fn work(loaded: &Loaded, id: &str, json: bool) -> Result<String, Failure> {
     Ok(writer.finish())
 }
 
+/// A gate for people: what it waits for, how it stands, and what was seen of it.
+pub(super) fn gate_line(gate: &GateView<'_>) -> String {
+    let (resource, condition) = (&gate.gate.resource, gate.gate.condition);
+    let mut out = format!(
+        "  gate {} {} #{} {condition}: {}",
+        resource.kind,
+        label(resource.repository.as_str()),
+        label(resource.number.as_str()),
+        gate.reason
+    );
+    match (gate.observation, gate.age_ms()) {
+        (Some(seen), Some(age)) => out.push_str(&format!(
+            "; observation {} at {} ms, {age} ms old{}: {}, read {}\n",
+            label(seen.observation_id.as_str()),
+            seen.observed_at.get(),
+            gate.max_age_ms.map_or_else(String::new, |most| format!(" of at most {most}")),
+            seen.state,
+            label(seen.read_status.as_str()),
+        )),
+        _ => out.push_str("; not observed yet\n"),
+    }
+    out
+}
+
+/// The observations that a Claim rests on, for people.
+fn used_lines(used: &[UsedObservation<'_>]) -> String {
+    let line = |used: &UsedObservation<'_>| {
+        let (seen, resource) = (used.observation, &used.observation.resource);
+        format!(
+            "rested on observation {} of {} {} #{} at {} ms, {} ms old{}\n",
+            label(seen.observation_id.as_str()),
+            resource.kind,
+            label(resource.repository.as_str()),
+            label(resource.number.as_str()),
+            seen.observed_at.get(),
+            used.age_ms,
+            used.max_age_ms.map_or_else(String::new, |most| format!(" of at most {most}")),
+        )
+    };
+    used.iter().map(line).collect()
+}
+
+/// Puts the observations that a Claim rests on, if there are any, into its explanation.
+fn with_observations(object: &str, used: &[UsedObservation<'_>]) -> String {
+    if used.is_empty() {
+        return object.to_owned();
+    }
+    let mut writer = Writer::new();
+    writer.array(used, |w, one| w.object(|members| one.members(members)));
+    let body = object.strip_prefix('{').unwrap_or(object);
+    format!("{{\"observations\":{},{body}", writer.finish())
+}
+
 fn claim(loaded: &Loaded, id: &str, json: bool) -> Result<String, Failure> {
     let projection = &loaded.projection;
     let state = projection.claim(id).ok_or_else(|| missing(Code::ClaimMissing, "Claim"))?;
     let work = projection.work_of(state);
     let explanation = &state.explanation;
     let rebuilt = projection.rebuild_grants(state.request_id.as_str(), &mut scanner()?)?;
+    let used = projection.observations_of(state, &mut scanner()?);
     if !json {
-        return Ok(format!(
+        let mut out = format!(
             "granted {} to {} node={} priority={} key={}\nat commit {} operation {}, after {}\nchosen at class pass {} and key pass {}; stored before: {} and {}\n\
              open Claims {} -> {}, native reservations {} -> {}\n",
             label(state.claim.work_id.as_str()),
@@ -237,12 +298,14 @@ fn claim(loaded: &Loaded, id: &str, json: bool) -> Result<String, Failure> {
             explanation.capacity_after.logical,
             explanation.capacity_before.native,
             explanation.capacity_after.native,
-        ));
+        );
+        out.push_str(&used_lines(&used));
+        return Ok(out);
     }
     let granted = projection.request(state.request_id.as_str()).map(|accepted| projection.granted(accepted));
     let place = granted.and_then(|claims| claims.iter().position(|claim| claim.claim.claim_id == state.claim.claim_id));
     let object = place.and_then(|place| rebuilt.get(place)).ok_or_else(|| Fault::from(Code::Internal))?;
-    Ok(with_provenance(loaded, explanation.label, object))
+    Ok(with_provenance(loaded, explanation.label, &with_observations(object, &used)))
 }
 
 /// Puts the Git commit, the time of reading and the specification's word into an object that has its own `tip`.
@@ -269,14 +332,20 @@ fn request(loaded: &Loaded, id: &str, json: bool) -> Result<String, Failure> {
             let (claim_id, work_id) = (claim.claim.claim_id.as_str(), claim.claim.work_id.as_str());
             let operation = claim.explanation.position.operation;
             out.push_str(&format!("  operation {operation}: {} on {}\n", label(claim_id), label(work_id)));
+            let lines = used_lines(&projection.observations_of(claim, &mut scanner()?));
+            out.extend(lines.lines().map(|line| format!("    {line}\n")));
         }
         return Ok(out);
+    }
+    let mut told = Vec::with_capacity(claims.len());
+    for (claim, object) in claims.iter().zip(&rebuilt) {
+        told.push(with_observations(object, &projection.observations_of(claim, &mut scanner()?)));
     }
     let mut writer = Writer::new();
     writer.object(|members| {
         loaded.provenance(members);
         members.name("at", |w| accepted.at.write(w));
-        members.name("claims", |w| w.array(&rebuilt, |w, claim| w.raw(claim)));
+        members.name("claims", |w| w.array(&told, |w, claim| w.raw(claim)));
         members.name("commit_id", |w| accepted.commit_id.write(w));
         members.name("kind", |w| accepted.kind.write(w));
         members.name("policy_epoch", |w| accepted.policy_epoch.write(w));

@@ -115,17 +115,6 @@ fn write_edge(loaded: &Loaded, of: &WorkState, edge: &Edge, writer: &mut Writer)
                 members.name("state", |w| w.string(work.state()));
             }
         }
-        Edge::Gate(gate) => {
-            members.name("condition", |w| gate.condition.write(w));
-            members.name("kind", |w| gate.resource.kind.write(w));
-            members.name("number", |w| gate.resource.number.write(w));
-            members.name("repository", |w| gate.resource.repository.write(w));
-            members.name("resource_id", |w| gate.resource.resource_id.write(w));
-            let (word, observation) = loaded.projection.gate_state(of, gate, loaded.evaluated_at);
-            if let Some(observation) = observation {
-                members.name("observation_id", |w| observation.write(w));
-            }
-            members.name("state", |w| w.string(word));
-        }
+        Edge::Gate(gate) => loaded.projection.gate_view(of, gate, loaded.evaluated_at).members(members),
     });
 }

@@ -1,15 +1,23 @@
 //! `wq trace`.
 
+use super::explain::gate_line;
 use super::listing::{self, Bounds};
 use super::source::{LedgerArgs, Loaded, load, scanner};
 use super::{Failure, Global, Reply};
+use crate::engine::gates::GateView;
+use crate::engine::state::WorkState;
 use crate::engine::trace::{Subject, Trace};
+use crate::protocol::Wire as _;
 use crate::protocol::json::Writer;
-use crate::report::{Page, quote, trace_page};
+use crate::report::{Line, Page, quote, trace_page};
+
+/// Most gates that a trace shows beside its events; all are counted.
+const MAX_GATES: usize = 16;
 
 /// List what happened around one request or one Claim, in causal order, a page at a time.
 ///
-/// Name exactly one of --request-id and --claim-id. A page holds at most 256 events and 64 KiB. Payloads, Result
+/// Name exactly one of --request-id and --claim-id. A page holds at most 256 events and 64 KiB. Beside them stand the
+/// gates of the Work that the events name, as they are now, at most 16 and as far as the page has room. Payloads, Result
 /// descriptors and receipts are left out.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
@@ -48,6 +56,27 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
     }))
 }
 
+/// The gates of every Work that the events of all pages name, in order of first mention: how many there are, and those
+/// that the page has room for.
+fn gates(loaded: &Loaded, trace: &Trace, page: &Page) -> (usize, Vec<Line>) {
+    let mut seen = std::collections::HashSet::new();
+    let works = trace.events.iter().filter_map(|event| event.names()[0]).filter(|id| seen.insert(id.to_string()));
+    let states = works.filter_map(|id| loaded.projection.work(id));
+    let gates: Vec<(&WorkState, GateView<'_>)> = states
+        .flat_map(|state| loaded.projection.gates_of(state, loaded.evaluated_at).map(move |gate| (state, gate)))
+        .collect();
+    let lines = gates.iter().map(|(state, gate)| {
+        let id = &state.work.work_id;
+        let mut writer = Writer::new();
+        writer.object(|members| {
+            gate.members(members);
+            members.name("work_id", |w| id.write(w));
+        });
+        Line { text: format!("{} of Work {}", gate_line(gate).trim_end(), quote(id.as_str())), json: writer.finish() }
+    });
+    (gates.len(), page.beside(MAX_GATES, lines))
+}
+
 fn json(loaded: &Loaded, subject: Subject<'_>, trace: &Trace, page: &Page, limit: usize) -> String {
     let mut writer = Writer::new();
     writer.object(|members| {
@@ -57,6 +86,9 @@ fn json(loaded: &Loaded, subject: Subject<'_>, trace: &Trace, page: &Page, limit
             Subject::Claim(id) => members.name("claim_id", |w| w.string(id)),
             Subject::Request(id) => members.name("request_id", |w| w.string(id)),
         }
+        let (total, gates) = gates(loaded, trace, page);
+        members.name("gates", |w| w.array(&gates, |w, gate| w.raw(&gate.json)));
+        members.name("gates_total", |w| w.integer(total as i64));
         members.name("limit", |w| w.integer(limit as i64));
         listing::page_members(page, "events", members);
         members.name("status", |w| w.string("operator_live_read"));
@@ -80,6 +112,14 @@ fn text(loaded: &Loaded, subject: Subject<'_>, trace: &Trace, page: &Page) -> St
         if trace.correlated { "correlated" } else { "none, the ledger alone" },
     );
     listing::page_lines(page, &mut out);
+    let (total, gates) = gates(loaded, trace, page);
+    if total > 0 {
+        out.push_str(&format!("gates now ({total}):\n"));
+    }
+    for gate in &gates {
+        out.push_str(&gate.text);
+        out.push('\n');
+    }
     listing::continuation(page, &mut out);
     out
 }

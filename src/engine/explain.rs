@@ -7,8 +7,8 @@ use super::schedule::{Eligibility, Reason, select};
 use super::state::{Barrier, Ownership, Projection, WorkIx, WorkState};
 use crate::protocol::fault::ensure;
 use crate::protocol::json::{Scanner, Writer};
-use crate::protocol::resource::{Edge, Gate};
-use crate::protocol::{At, Code, Fault, Identity, ObservationId, Wire as _, WorkId};
+use crate::protocol::resource::Edge;
+use crate::protocol::{At, Code, Fault, Identity, Wire as _, WorkId};
 
 /// Most unresolved edges that an explanation lists; the total is counted beside.
 pub const MAX_UNRESOLVED: usize = 8;
@@ -150,14 +150,6 @@ impl Projection {
             unresolved_total: total,
             blocking_path,
         }
-    }
-
-    /// How a gate of a Work stands at one time: `ready` or the engine's reason, and its latest observation.
-    #[must_use]
-    pub fn gate_state(&self, state: &WorkState, gate: &Gate, at: At) -> (&'static str, Option<&ObservationId>) {
-        let pool = self.installed().and_then(|installed| installed.policy.pools.get(&state.work.pool));
-        let word = self.gate(&gate.key, pool, at).err().unwrap_or(Reason::Ready).as_str();
-        (word, self.observations.get(&gate.key).map(|latest| &latest.observation_id))
     }
 
     /// Explains every Claim of a committed request anew: replays the history up to its commit and lets the scheduler

@@ -10,6 +10,7 @@ pub mod chain;
 pub mod checkpoint;
 mod encode;
 pub mod explain;
+pub mod gates;
 pub mod generate;
 mod id_map;
 mod index;

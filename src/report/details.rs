@@ -232,8 +232,9 @@ impl Details<'_> {
                     None => format!("  Work {}: not admitted", quote(id.as_str())),
                 },
                 Edge::Gate(gate) => {
-                    let (word, observation) = self.projection.gate_state(self.work, gate, self.at);
-                    latest.extend(observation.cloned());
+                    let view = self.projection.gate_view(self.work, gate, self.at);
+                    latest.extend(view.observation.map(|seen| seen.observation_id.clone()));
+                    let word = view.reason;
                     format!(
                         "  {} {} #{}: requires {} ({word})",
                         gate.resource.kind,

@@ -58,6 +58,19 @@ impl Page {
         Ok(page)
     }
 
+    /// Takes further lines that stand beside the rows, at most `most`, as far as the page has room for them in both
+    /// forms.
+    pub fn beside(&self, most: usize, lines: impl Iterator<Item = Line>) -> Vec<Line> {
+        let (mut text, mut json) = (FRAME_BYTES, FRAME_BYTES);
+        let mut fits = |line: &Line| {
+            text += line.text.len() + 1;
+            json += line.json.len() + 1;
+            text <= MAX_PAGE_BYTES && json <= MAX_PAGE_BYTES
+        };
+        let rows = self.lines.len();
+        self.lines.iter().cloned().chain(lines).take(rows + most).take_while(|line| fits(line)).skip(rows).collect()
+    }
+
     /// Number of the next row, where there is one.
     #[must_use]
     pub fn next_offset(&self) -> Option<usize> {

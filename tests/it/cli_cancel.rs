@@ -222,6 +222,37 @@ fn a_lost_race_is_decided_again() {
     assert_eq!(answer["commit_id"], desk.overtaken()["commit_id"]);
 }
 
+/// O-409: while a revocation is on its way, the Claim that it names is given back and another one takes its Work. The
+/// refresh after the lost race finds another owner than the named one and leaves it alone.
+#[test]
+fn a_refresh_never_hits_the_claim_that_replaced_its_target() {
+    let desk = Desk::new(&["a"]);
+    let turn = desk.grant(1).remove(0);
+    desk.start(&turn);
+    let head = || desk.bare.resolve("refs/heads/work-queue").unwrap();
+    let before = head();
+    desk.finish(&turn, "cancelled").unwrap();
+    let later = desk.grant(1).remove(0);
+    assert_eq!(later.work, turn.work);
+    let after = head();
+    // Back to the moment before, and on to the moment after while the push arrives.
+    desk.bare.git(&["update-ref", "refs/heads/work-queue", &before]);
+    let (path, git) = (std::env::var("PATH").unwrap(), desk.bare.path().display().to_string());
+    desk.bare.hook(
+        "pre-receive",
+        &format!(
+            "#!/bin/sh\nmkdir \"$GIT_DIR/overtaken\" 2>/dev/null || exit 0\n\
+             env -i PATH='{path}' git -C '{git}' update-ref refs/heads/work-queue {after} {before}\n"
+        ),
+    );
+    let refused = cancel_claim(&desk, &[&turn], &[]);
+    assert_eq!(refused.error(4), "claim_scope_invalid");
+    assert!(desk.bare.path().join("overtaken").exists(), "the race was lost");
+    assert_eq!(head(), after);
+    let claims = desk.projection()["claims"].take();
+    assert_eq!((&claims[&later.claim]["state"], &claims[&turn.claim]["state"]), (&json!("open"), &json!("cancelled")));
+}
+
 /// Revoking a Claim is an administrator's: our publishers write it for no other role, though replay would accept a
 /// producer's.
 #[test]

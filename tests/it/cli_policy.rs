@@ -59,7 +59,7 @@ fn a_quiet_queue_takes_another_policy() {
     assert_eq!(desk.bare.ledger(), text);
 }
 
-/// O-307: waiting Work, a reservation that may still run, and a delivery that is pending each keep the Policy, and so
+/// O-068, O-307: waiting Work, a reservation that may still run, and a delivery that is pending each keep the Policy, and so
 /// does an epoch that was used; the refusal says which.
 #[test]
 fn a_busy_queue_keeps_its_policy() {

@@ -161,7 +161,7 @@ fn a_trace_is_what_happened_around_its_subject() {
     assert_eq!(json!(joined), request["events"]);
     let people = ask(&bare, &["--request-id", grant, "--limit", "4"]);
     assert!(people.out.contains("events 1..4/16") && people.out.contains("trace data: none"), "{people:?}");
-    assert!(people.out.is_ascii() && people.out.ends_with("--offset 4\n") && people.out.lines().count() == 6);
+    assert!(people.out.is_ascii() && people.out.ends_with("--offset 4\n") && people.out.lines().count() == 8);
     assert_eq!(bare.contents(), before, "reading writes nothing");
 }
 

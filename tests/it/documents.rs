@@ -11,7 +11,7 @@ fn read(name: &str) -> String {
 
 /// The document of non-guarantees disclaims each of them, and the front page leads to it.
 ///
-/// S-585, S-586, S-587, S-588, S-589, S-590, S-591, S-592, S-593, S-594, S-600, S-601, S-602, S-607: each has its
+/// S-585, S-586, S-587, S-588, S-589, S-590, S-591, S-592, S-593, S-594, S-600, S-601, S-602, S-603, S-607: each has its
 /// sentence under "What it does not promise".
 #[test]
 fn nothing_is_promised_that_is_not_kept() {
@@ -30,11 +30,76 @@ fn nothing_is_promised_that_is_not_kept() {
         ("S-600", "Not every idle slot is filled"),
         ("S-601", "No backfilling, usage accounting, critical-path ordering, dominant-resource fairness or preemption"),
         ("S-602", "The suggested weights are neither optimal nor a service level"),
+        ("S-603", "A share of turns is no latency of a Work"),
+        ("S-603", "No freedom from starvation beyond the stated assumptions"),
         ("S-607", "Fairness means grants among eligible keys of one pool"),
     ] {
         assert!(text.contains(phrase), "docs/NON-GUARANTEES.md does not disclaim {id}: {phrase}");
     }
     assert!(read("README.md").contains("docs/NON-GUARANTEES.md"), "the README does not lead to the non-guarantees");
+}
+
+/// S-631: no document claims a throughput: the non-guarantees say what the selector's growth and shared hosts do not show,
+/// and the figures name the machine that they are samples of.
+#[test]
+fn figures_are_samples() {
+    let text = read("docs/NON-GUARANTEES.md");
+    assert!(text.contains("**No general throughput.**"));
+    assert!(
+        text.contains("How a selection grows with the queue, and what a shared machine measured, say nothing about")
+    );
+    assert!(read("docs/BENCHMARKS.md").contains("The figures below are of a virtual machine"));
+    for (path, text) in tree::files("docs", "md").into_iter().chain([("README.md".to_owned(), read("README.md"))]) {
+        for word in ["per second", "/s ", "ops/s", "scales to", "any workload"] {
+            assert!(path.ends_with("REQUIREMENTS.md") || !text.contains(word), "{path} claims a rate: {word}");
+        }
+    }
+}
+
+/// What cannot be compacted is said where the other limits are. The states themselves are shown by
+/// `mixed_submissions_cannot_be_compacted`, `historical_reservations_with_a_contract_wait_for_their_release` and the tests
+/// that compact every prefix of every ledger.
+#[test]
+fn limits_of_compaction_are_said() {
+    let text = read("docs/NON-GUARANTEES.md");
+    for phrase in [
+        "A checkpoint keeps at most 16,384 receipts of accepted requests",
+        "its line has at most 8 MiB",
+        "A young chain can be shorter than the checkpoint that would replace it",
+        "a ledger in which one submission repeats admitted Work among new Work",
+        "a historical Policy's route with a contract still holds a reservation",
+    ] {
+        assert!(text.contains(phrase), "docs/NON-GUARANTEES.md does not say: {phrase}");
+    }
+    assert_eq!(wq_action::protocol::limits::MAX_ARRAY, 16_384);
+    assert_eq!(wq_action::protocol::limits::MAX_COMMIT_BYTES, 8 * 1024 * 1024);
+}
+
+/// The commands of a document: the text between a fence of `sh` or `text` and the next one.
+fn commands(text: &str) -> Vec<&str> {
+    let blocks = text.split("\n```").skip(1).step_by(2);
+    blocks.filter(|block| block.starts_with("sh\n") || block.starts_with("text\n")).collect()
+}
+
+/// O-025: the front page has a guide for the first use, whose commands a test runs, and says which of the specified
+/// behaviour is there and which is not, row by row in the table of requirements; and the pages of evidence have the
+/// commands that find their results again.
+#[test]
+fn the_documentation_guides_states_and_proves() {
+    let text = |name: &str| fs::read_to_string(tree::root().join(name)).unwrap();
+    let front = text("README.md");
+    let (_, rest) = front.split_once("## A tour of five minutes").expect("a guide for the first use");
+    assert!(commands(rest.split("\n## ").next().unwrap()).iter().any(|block| block.contains("wq submit-graph")));
+    assert!(front.contains("## Not there yet") && front.contains("](docs/REQUIREMENTS.md)"));
+    let table = text("docs/REQUIREMENTS.md");
+    assert!(table.contains("| rows | shown | not met | not shown yet |") && table.contains("`cargo test NAME`"));
+    let pages = tree::files("docs", "md").into_iter().map(|(path, _)| path);
+    let mut pages: Vec<String> = pages.filter(|path| path.starts_with("docs/EVIDENCE")).collect();
+    assert!(!pages.is_empty(), "there is no page of evidence");
+    pages.push("docs/BENCHMARKS.md".to_owned());
+    for page in pages {
+        assert!(text(&page).contains("cargo "), "{page} has no command that finds its results again");
+    }
 }
 
 /// S-649: every diagram of the documentation is a Mermaid block, and none of them is a state machine of its own.

@@ -72,10 +72,15 @@ impl<T: Transport> World<T> {
     }
 
     pub(crate) fn publisher(&self) -> Publisher<'_> {
+        self.publisher_of(Branch::default(), REPOSITORY)
+    }
+
+    /// A publisher for another branch or in another repository's name.
+    pub(crate) fn publisher_of(&self, branch: Branch, repository: &str) -> Publisher<'_> {
         let setup = Setup {
             transport: &self.transport,
-            branch: Branch::default(),
-            repository: RepositoryName::new(REPOSITORY).unwrap(),
+            branch,
+            repository: RepositoryName::new(repository).unwrap(),
             host: "github.com".into(),
             author: Author::Operator,
             clock: &self.clock,

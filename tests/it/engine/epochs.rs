@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use wq_action::protocol::request::RequestKind;
 
 use crate::support::built::{
-    ADMINISTRATOR, Grant, Node, Outcome, PRODUCER, Queue, RECONCILER, aw_policy, frozen, nodes,
+    ADMINISTRATOR, DISPATCHER, Grant, Node, Outcome, PRODUCER, Queue, RECONCILER, aw_policy, frozen, nodes,
 };
 use crate::support::ledger::policy;
 
@@ -43,13 +43,21 @@ fn historical_policies_keep_their_producer_rules() {
     assert_eq!(Queue::try_open(&unnamed, &[Node::new("a")]).err().unwrap(), "policy_invalid");
 }
 
-/// S-181: an AW-managed Policy asks whether pool, priority and key are installed, and nothing about who submits.
+/// S-181, O-038: an AW-managed Policy asks whether pool, priority and key are installed, and nothing about who submits:
+/// any producer and any dispatcher may, and there is no list that could name them.
 #[test]
 fn managed_policies_need_no_enrolment() {
     let mut policy = aw_policy();
     policy["accounting_weights"] = json!({"": 1, "team": 2});
     let mut queue = Queue::open(&policy, &[Node::new("a")]);
     queue.submit(STRANGER, 2000, &[Node::new("b").account("team").priority(1)]).unwrap();
+    assert_eq!(policy["producers"], json!({}));
+    for (number, actor) in [PRODUCER, DISPATCHER, &DISPATCHER.replace("1001", "4711")].into_iter().enumerate() {
+        queue.submit(actor, 2000, &[Node::new(&format!("n{number}"))]).unwrap();
+    }
+    let mut enrolled = policy.clone();
+    enrolled["producers"] = json!({"1001": {"pools": ["default"], "priorities": [1], "fairness_keys": [""]}});
+    assert_eq!(Queue::try_open(&enrolled, &[Node::new("a")]).err().unwrap(), "policy_invalid");
     assert_eq!(queue.submit(STRANGER, 2001, &[Node::new("c").account("none")]).unwrap_err(), "admission_unauthorized");
     assert_eq!(queue.submit(STRANGER, 2001, &[Node::new("c").with("pool", "none")]).unwrap_err(), "policy_invalid");
     assert_eq!(queue.submit(STRANGER, 2001, &[Node::new("c").priority(6)]).unwrap_err(), "ledger_invalid");

@@ -2,6 +2,7 @@
 
 mod administration;
 mod admission;
+mod boundaries;
 mod checkpoint;
 mod corpus_replay;
 mod deployments;
@@ -14,6 +15,7 @@ mod issues;
 mod lifecycle;
 pub(crate) mod naive;
 mod planner;
+mod prefixes;
 mod properties;
 mod rounds;
 mod rules;
