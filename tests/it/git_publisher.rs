@@ -379,6 +379,23 @@ fn publishers_are_stricter_than_replay() {
     assert_eq!(request_ids(&bare), ["first", "fits"]);
 }
 
+/// Decision 62: a descriptor that is nested too deeply to stand in a checkpoint is refused, the deepest one that fits is
+/// published, and the queue can be compacted with it.
+#[test]
+fn descriptors_stay_shallow_enough_for_a_checkpoint() {
+    let nested = |levels: usize| (1..levels).fold(serde_json::json!({}), |inner, _| serde_json::json!({ "a": inner }));
+    let desk = crate::support::operator::Desk::new(&["a"]);
+    let turn = desk.grant(1).remove(0);
+    desk.start(&turn);
+    desk.finish(&turn, "completed").unwrap();
+    let before = desk.bare.ledger();
+    assert_eq!(desk.settle(&turn, &nested(53)), Err(Code::ResourceLimit));
+    assert_eq!(desk.bare.ledger(), before);
+    assert_eq!(desk.settle(&turn, &nested(52)), Ok(()));
+    desk.compact();
+    assert_eq!(desk.projection()["works"][&turn.work]["barrier"], "verified");
+}
+
 /// S-244, S-624: many publishers at once: one linear chain, every request exactly once, every grant its own
 /// Work.
 #[test]

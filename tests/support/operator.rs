@@ -147,6 +147,16 @@ impl Desk {
         self.publish(RequestKind::Finish, &turn.worker(), &parameters)
     }
 
+    /// The delivery of a completed turn is verified, with this descriptor.
+    pub(crate) fn settle(&self, turn: &Turn, descriptor: &Value) -> Result<(), Code> {
+        let mut evidence = turn.evidence("delivery", "verified_receipts");
+        evidence["receipt"] = "receipt".into();
+        let completion = self.projection()["works"][&turn.work]["completion_id"].take();
+        let result = json!({"kind": "Result", "work_id": turn.work, "claim_id": turn.claim,
+            "completion_id": completion, "descriptor": descriptor, "evidence": evidence});
+        self.publish(RequestKind::Result, &reconciler(), &json!({"operations": [result]}))
+    }
+
     /// The run has ended, and its reservation is released.
     pub(crate) fn release(&self, turn: &Turn) {
         let mut evidence = turn.evidence("terminal_run", "github_api");
