@@ -140,8 +140,8 @@ const CEILING: usize = 1 << 20;
 /// stable, its own checkpoint restores, and decisions can be asked of it.
 pub(crate) fn checkpoint(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    // A buffer that doubles holds its old and its new half for a moment.
-    bounded(data.len(), 2 * CEILING + (1 << 18), 16, || {
+    // What was inflated, and beside it a buffer that doubles: for a moment that holds its old and its new half.
+    bounded(data.len(), 3 * CEILING + (1 << 18), 16, || {
         if let Ok(inflated) = inflate(text, CEILING) {
             assert!(inflated.len() <= CEILING, "longer than its ceiling");
             assert_eq!(inflate(&deflate(&inflated), inflated.len()).as_ref(), Ok(&inflated));

@@ -102,6 +102,41 @@ fn the_documentation_guides_states_and_proves() {
     }
 }
 
+/// O-415: the page says that both extensions for administrators are in the checked model, and they are: each has a rule,
+/// and faults that break it. (`tests/it/cli_cancel.rs` has their tests through the binary.)
+#[test]
+fn the_evidence_says_what_is_in_the_model() {
+    let page = fs::read_to_string(tree::root().join("docs/EVIDENCE.md")).unwrap();
+    let stated = "cancelling under a Claim's fence and reprioritizing, are in the checked model";
+    assert!(page.contains(stated));
+    for rule in ["**priority**", "**cancellation**"] {
+        assert!(page.contains(rule), "{rule} is no rule of the model");
+    }
+    for fault in ["PriorityResetsDebt", "Fence"] {
+        assert!(page.lines().any(|line| line.starts_with("| ") && line.contains(fault)), "no fault {fault}");
+    }
+}
+
+/// S-627: the report of figures covers cold replay (bytes, time, peak memory), incremental replay, contended retries and
+/// the writes that finish a Claim, with figures in every row.
+#[test]
+fn the_envelope_report_is_complete() {
+    let page = fs::read_to_string(tree::root().join("docs/BENCHMARKS.md")).unwrap();
+    let tables = [
+        "| file | commits | serde_json |",
+        "| file | incremental |",
+        "| publishers |",
+        "| batch | Claims | commits a Claim |",
+    ];
+    for table in tables {
+        let (_, rows) = page.split_once(table).unwrap_or_else(|| panic!("no table {table}"));
+        let rows: Vec<&str> = rows.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
+        assert!(rows.len() > 1, "{table}");
+        assert!(rows.iter().all(|row| !row.contains('…') && row.bytes().any(|byte| byte.is_ascii_digit())), "{table}");
+    }
+    assert!(page.contains("peak/file") && page.contains("lost"), "peak memory and lost attempts");
+}
+
 /// S-649: every diagram of the documentation is a Mermaid block, and none of them is a state machine of its own.
 #[test]
 fn diagrams_are_mermaid() {

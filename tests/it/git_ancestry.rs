@@ -256,7 +256,7 @@ fn alias(ledger: &str, deployments: &str) -> String {
     changed(root, |line| line["operations"][0]["state"]["deployments"] = registry) + "\n" + rest
 }
 
-/// O-166, O-169: the defect is mended while reading, which writes nothing; the next publication puts the checkpoint as it
+/// O-166, O-168, O-169: the defect is mended while reading, which writes nothing; the next publication puts the checkpoint as it
 /// was made and every request on the branch, as one more commit; later reads verify through the damaged version.
 #[test]
 fn the_aliased_deployment_is_mended() {
