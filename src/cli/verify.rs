@@ -13,7 +13,8 @@ use crate::report::plain;
 
 /// Check a ledger file from its first line to its last: bytes, records, chain and every decision.
 ///
-/// Prints `ok` and the counts, or the first failing line with its byte offset, code and sentence (exit 3).
+/// Prints `ok` and the counts, or the first failing line with its byte offset, code and sentence (exit 3). What a
+/// checkpoint replaced is in the branch's history, not in the file; commands with --remote check it there.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The ledger file, or `-` for standard input. At most 80 MiB, 8 MiB a line, 1,000,000 lines.
@@ -32,9 +33,15 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
 
 fn sound(projection: &Projection) -> String {
     let stats = projection.stats();
+    let unproven = match projection.replaced() {
+        0 => String::new(),
+        replaced => {
+            format!("; {replaced} of the commits are receipts of a checkpoint, which the branch's history alone proves")
+        }
+    };
     format!(
         "ok: {} commits, {} Work ({} available, {} claimed, {} completed, {} cancelled), {} Claims, \
-         {} native reservations, {} graph nodes, {} bytes",
+         {} native reservations, {} graph nodes, {} bytes{unproven}",
         stats.transactions,
         stats.work,
         stats.counts.available,
@@ -54,6 +61,8 @@ fn sound_json(projection: &Projection) -> String {
         projection.stats().members(members);
         members.name("ledger_bytes", |w| w.integer(projection.ledger_bytes() as i64));
         members.name("ok", |w| w.bool(true));
+        // Commits that stand as receipts of a checkpoint, which the branch's history alone proves.
+        members.name("replaced", |w| w.integer(projection.replaced() as i64));
         members.name("tip", |w| w.string(projection.tip().map_or("", |tip| tip.as_str())));
     });
     writer.finish()

@@ -44,6 +44,11 @@ pub struct WorkView {
     pub blocking_path: Vec<WorkId>,
 }
 
+/// Work that was found to have no cancelled or failed ancestor while one view is made, so that the many paths of a dense
+/// graph are not walked one by one.
+#[derive(Default)]
+struct Hopeful(HashSet<WorkIx>);
+
 impl Projection {
     /// The next selection of a pool, by the same function that grants.
     ///
@@ -122,10 +127,11 @@ impl Projection {
         let installed = self.installed();
         let pool = installed.and_then(|installed| installed.policy.pools.get(&state.work.pool));
         let mut predecessors = state.predecessors.iter();
+        let mut hopeful = Hopeful::default();
         for edge in &state.work.depends_on {
             let entry = match edge {
                 Edge::Work(id) => predecessors.next().and_then(|ix| {
-                    let reason = self.predecessor_label(*ix)?;
+                    let reason = self.predecessor_label(*ix, &mut hopeful)?;
                     Some(("work", id.to_string(), reason))
                 }),
                 Edge::Gate(gate) => self.gate(&gate.key, pool, at).err().map(|reason| {
@@ -140,8 +146,8 @@ impl Projection {
             }
         }
         let waits = matches!(state.ownership, Ownership::Available);
-        let blocking_path = if waits { self.blocking_path(state) } else { Vec::new() };
-        let label = self.label(&eligibility, state);
+        let blocking_path = if waits { self.blocking_path(state, &mut hopeful) } else { Vec::new() };
+        let label = self.label(&eligibility, state, &mut hopeful);
         WorkView {
             ready: eligibility.is_ready(),
             reason: eligibility.reason.as_str(),
@@ -185,12 +191,12 @@ impl Projection {
     }
 
     /// The ancestors that hold a Work back, nearest first, down to one that waits for nothing but itself.
-    fn blocking_path(&self, state: &WorkState) -> Vec<WorkId> {
+    fn blocking_path(&self, state: &WorkState, hopeful: &mut Hopeful) -> Vec<WorkId> {
         let mut path = Vec::new();
         let mut at = state;
         // A path visits each Work of an acyclic graph at most once, and a graph is bounded.
         while path.len() < 64 {
-            let failed = at.predecessors.iter().find(|ix| self.is_dead(**ix));
+            let failed = at.predecessors.iter().find(|ix| self.dead_label(**ix, hopeful).is_some());
             let waiting = at.predecessors.iter().find(|ix| self.work_at(**ix).barrier() != Barrier::Verified);
             let Some(ix) = failed.or(waiting) else { break };
             at = self.work_at(*ix);
@@ -199,13 +205,8 @@ impl Projection {
         path
     }
 
-    /// True if a Work can never be verified: cancelled, failed, or behind such Work.
-    fn is_dead(&self, ix: WorkIx) -> bool {
-        self.dead_label(ix).is_some()
-    }
-
-    /// The label of Work that can never be verified, found at any depth.
-    fn dead_label(&self, ix: WorkIx) -> Option<&'static str> {
+    /// The label of Work that can never be verified because it or an ancestor at any depth is cancelled or failed.
+    fn dead_label(&self, ix: WorkIx, hopeful: &mut Hopeful) -> Option<&'static str> {
         let mut seen = HashSet::<WorkIx>::from([ix]);
         let mut stack = vec![ix];
         while let Some(ix) = stack.pop() {
@@ -214,27 +215,31 @@ impl Projection {
                 (Ownership::Cancelled { .. }, _) => return Some("dependency_failed"),
                 (_, Barrier::Failed) => return Some("dependency_delivery_failed"),
                 (_, Barrier::Verified) => {}
-                _ => stack.extend(state.predecessors.iter().copied().filter(|next| seen.insert(*next))),
+                _ => {
+                    let unknown = |next: &WorkIx| !hopeful.0.contains(next) && seen.insert(*next);
+                    stack.extend(state.predecessors.iter().copied().filter(unknown));
+                }
             }
         }
+        hopeful.0.extend(seen);
         None
     }
 
     /// Decision 72 for one predecessor; none if it is verified.
-    fn predecessor_label(&self, ix: WorkIx) -> Option<&'static str> {
+    fn predecessor_label(&self, ix: WorkIx, hopeful: &mut Hopeful) -> Option<&'static str> {
         let state = self.work_at(ix);
         match state.barrier() {
             Barrier::Verified => None,
             Barrier::Pending => Some("dependency_result_unavailable"),
-            Barrier::None | Barrier::Failed => Some(self.dead_label(ix).unwrap_or("dependency_wait")),
+            Barrier::None | Barrier::Failed => Some(self.dead_label(ix, hopeful).unwrap_or("dependency_wait")),
         }
     }
 
-    fn label(&self, eligibility: &Eligibility, state: &WorkState) -> &'static str {
+    fn label(&self, eligibility: &Eligibility, state: &WorkState, hopeful: &mut Hopeful) -> &'static str {
         match eligibility.reason {
             Reason::DependencyResultUnavailable | Reason::DependencyFailed | Reason::DependencyDeliveryFailed => {
-                let dead = state.predecessors.iter().find_map(|ix| self.dead_label(*ix));
-                let waiting = state.predecessors.iter().find_map(|ix| self.predecessor_label(*ix));
+                let dead = state.predecessors.iter().find_map(|ix| self.dead_label(*ix, hopeful));
+                let waiting = state.predecessors.iter().find_map(|ix| self.predecessor_label(*ix, hopeful));
                 dead.or(waiting).unwrap_or("dependency_wait")
             }
             reason => gate_label(reason),

@@ -93,7 +93,9 @@ impl<'a> Ancestry<'a> {
             }
             let inputs =
                 CheckpointInputs { prior_git_sha: &checkpoint.prior_git_sha, actor: &commit.actor, at: commit.at };
-            let rebuilt = base.checkpoint(&inputs, self.scanner)?;
+            // Also where the ledger before it can have no checkpoint at all.
+            let rebuilt = base.checkpoint(&inputs, self.scanner);
+            let rebuilt = rebuilt.map_err(|_| broken("the ledger before a checkpoint gives none"))?;
             if rebuilt.state_sha256 != checkpoint.state_sha256 {
                 return Err(broken("a checkpoint's state is not the one that the ledger before it gives"));
             }

@@ -117,13 +117,13 @@ pub(crate) const ROWS: &[Row] = &[
     row(PolicyWhileActive, "engine/replay", "changes the Policy under open Work", "policy", POLICY),
     row(
         DeployUnseen,
-        "engine/apply/deployment",
+        "engine/apply/deploy",
         "deploys over a revision that nobody expected",
         "deployment",
         DEPLOYMENT,
     ),
-    row(DeployOtherAuthority, "engine/apply/deployment", "deploys a wider authority", "deployment", DEPLOYMENT),
-    row(DeployOverRevision, "engine/apply/deployment", "rewrites a revision", "deployment", DEPLOYMENT),
+    row(DeployOtherAuthority, "engine/apply/deploy", "deploys a wider authority", "deployment", DEPLOYMENT),
+    row(DeployOverRevision, "engine/apply/deploy", "rewrites a revision", "deployment", DEPLOYMENT),
     row(RunPausedRevision, "engine/registry", "grants on a paused revision", "deployment", DEPLOYMENT),
     row(
         RunOtherContract,

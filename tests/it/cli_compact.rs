@@ -281,3 +281,14 @@ fn contention_puts_a_compaction_off() {
     let text = answer["commits"].as_u64();
     assert_eq!(text, Some(4));
 }
+
+/// A ledger file cannot show what a checkpoint in it replaced, and `verify` says so; the branch is checked as a whole.
+#[test]
+fn a_file_does_not_prove_its_checkpoint() {
+    let bare = seeded();
+    on(&bare, &["compact"]).json(0);
+    let told = feed(bare.around(), &["verify", "--ledger", "-"], &bare.ledger());
+    assert!(told.out.contains("; 4 of the commits are receipts of a checkpoint"), "{}", told.out);
+    assert_eq!(feed(bare.around(), &["verify", "--ledger", "-", "--json"], &bare.ledger()).json(0)["replaced"], 4);
+    assert_eq!(on(&bare, &["stats"]).json(0)["transactions"], 5);
+}

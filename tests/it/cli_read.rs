@@ -122,6 +122,8 @@ fn verify_names_what_is_wrong() {
     let answer = run(&fixtures(), &["verify", "--ledger", "lifecycle.jsonl", "--json"]).json(0);
     assert_eq!((answer["ok"].as_bool(), answer["transactions"].as_u64()), (Some(true), Some(7)));
 
+    assert_eq!(answer["replaced"], 0);
+
     let ledger = std::fs::read_to_string(fixtures().join("three-commits.jsonl")).unwrap();
     let first = ledger.find('\n').unwrap() as u64;
     let check = |text: &str| feed(&fixtures(), &["verify", "--ledger", "-", "--json"], text).json(3);

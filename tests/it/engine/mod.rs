@@ -5,6 +5,7 @@ mod admission;
 mod boundaries;
 mod checkpoint;
 mod corpus_replay;
+mod dense;
 mod deployments;
 mod epochs;
 mod evidence_fairness;

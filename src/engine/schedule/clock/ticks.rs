@@ -7,6 +7,10 @@ use num_bigint::BigUint;
 
 use crate::protocol::{Code, Fault};
 
+/// Most digits of a count that is read. The least common multiple of all weights up to 1,000 has 433, and no number of
+/// turns adds as many again. Converting a decimal takes time that grows with the square of its length.
+const MAX_DIGITS: usize = 1024;
+
 /// A non-negative number of ticks, exact at any size (engine.md 4.1).
 ///
 /// Equality and order are by value. Displayed and parsed as a canonical decimal: `0`, or digits without a leading zero.
@@ -79,15 +83,15 @@ impl fmt::Display for Ticks {
 impl FromStr for Ticks {
     type Err = Fault;
 
-    /// Reads a canonical decimal of any length.
+    /// Reads a canonical decimal of at most 1,024 digits, more than any clock can come to.
     ///
     /// # Errors
-    /// `checkpoint_invalid` for anything else: an empty text, a sign, a leading zero, any other character.
+    /// `checkpoint_invalid` for anything else: an empty text, a sign, a leading zero, any other character, more digits.
     fn from_str(text: &str) -> Result<Self, Fault> {
         let refused = || Fault::new(Code::CheckpointInvalid, "a tick count is not a canonical decimal");
         let canonical =
             text == "0" || (!text.starts_with('0') && !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()));
-        if !canonical {
+        if !canonical || text.len() > MAX_DIGITS {
             return Err(refused());
         }
         match text.parse::<u64>() {
