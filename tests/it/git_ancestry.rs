@@ -107,7 +107,7 @@ fn a_checkpoint_is_worth_its_history() {
 fn a_ledger_without_a_checkpoint_has_no_forged_one() {
     let bare = Bare::new();
     let mut deep = Story::open(&policy());
-    let payload = format!(r#"{{"deep":{}{}}}"#, "[".repeat(57), "]".repeat(57));
+    let payload = format!(r#"{{"deep":{}{}}}"#, "[".repeat(59), "]".repeat(59));
     deep.publish(&submission("deep", Role::Producer, &[node("deep", "n", &payload)]));
     let parent = version(&bare, &deep.ledger(), &[]);
     let (sha, administrator) = (Revision::new(parent.as_str()).unwrap(), actor(Role::Administrator));

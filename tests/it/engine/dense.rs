@@ -8,14 +8,14 @@ use wq_action::protocol::request::RequestKind;
 use crate::support::built::{ADMINISTRATOR, Node, Queue, aw_policy};
 
 const NODES: usize = 250;
-const EDGES: usize = 32;
+const EDGES: usize = 20;
 
 fn key(number: usize) -> String {
     format!("n{number}")
 }
 
-/// In a graph in which each node waits for the 32 before it, a view of every node says what holds it back, and takes time
-/// that grows with the edges, not with the paths: walking each predecessor's ancestors anew took minutes.
+/// In a graph in which each node waits for the 20 before it, a view of every node says what holds it back, and takes time
+/// that grows with the edges, not with the paths: walking each predecessor's ancestors anew took a hundred times as long.
 #[test]
 fn a_dense_graph_is_explained_edge_by_edge() {
     let nodes: Vec<Node> = (0..NODES)
@@ -24,7 +24,10 @@ fn a_dense_graph_is_explained_edge_by_edge() {
                 .fold(Node::new(&key(number)), |node, before| node.after(&key(before)))
         })
         .collect();
-    let mut queue = Queue::open(&aw_policy(), &nodes);
+    // Every assignment has room for the Results of all predecessors, so many of them means small ones.
+    let mut policy = aw_policy();
+    policy["limits"]["result_bytes"] = 256.into();
+    let mut queue = Queue::open(&policy, &nodes);
     let at = At::new(1_000_000).unwrap();
     let labels = |queue: &Queue| -> Vec<&'static str> {
         queue.state.works().map(|work| queue.state.view_work(work, at, None).label).collect()
@@ -49,5 +52,5 @@ fn a_dense_graph_is_explained_edge_by_edge() {
         };
         assert!(label == expected || number == 0, "{number}: {label}");
     }
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
