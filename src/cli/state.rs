@@ -5,7 +5,7 @@ use super::source::{LedgerArgs, Loaded, load};
 use super::{Failure, Global, Reply};
 use crate::engine::browse::Filter;
 use crate::protocol::json::Writer;
-use crate::report::{Page, forest_page, quote};
+use crate::report::{Page, counts, forest_page, quote};
 
 /// Show graphs, their Work and its Claims as a tree, a page at a time, without payloads.
 ///
@@ -78,23 +78,15 @@ fn json(loaded: &Loaded, branch: Option<&str>, page: &Page) -> String {
 
 fn text(loaded: &Loaded, branch: Option<&str>, page: &Page) -> String {
     let projection = &loaded.projection;
-    let stats = projection.stats();
     let word = |paused| if paused { "paused" } else { "open" };
     let branch = branch.map_or_else(|| "(a ledger file)".to_owned(), |branch| format!("branch {}", quote(branch)));
     let mut out = format!(
-        "Queue {} {branch}\nTip {} at {} ms, policy {}\n{} Work: {} available, {} claimed, {} completed, {} cancelled; \
-         {} Claims; {} native reservations\nadmission {}, grants {}; rows {}\n",
+        "Queue {} {branch}\nTip {} at {} ms, policy {}\n{}\nadmission {}, grants {}; rows {}\n",
         quote(loaded.repository()),
         quote(projection.tip().map_or("", |tip| tip.as_str())),
         loaded.evaluated_at.get(),
         quote(loaded.epoch()),
-        stats.work,
-        stats.counts.available,
-        stats.counts.claimed,
-        stats.counts.completed,
-        stats.counts.cancelled,
-        stats.claims,
-        stats.dispatches,
+        counts(&projection.stats()),
         word(projection.admission_paused()),
         word(projection.grants_paused()),
         page.range(),

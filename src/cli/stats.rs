@@ -5,7 +5,7 @@ use super::{Failure, Global, Reply};
 use crate::engine::Projection;
 use crate::engine::state::{Barrier, ClaimStatus, DispatchState};
 use crate::protocol::json::Writer;
-use crate::report::{Align, Table, label};
+use crate::report::{Align, Table, counts, label};
 
 /// Count Work by state, Claims, native reservations and graph nodes, and what became of them.
 ///
@@ -138,18 +138,7 @@ fn write_held(loaded: &Loaded, dispatch: &DispatchState, writer: &mut Writer) {
 fn text(loaded: &Loaded) -> String {
     let projection = &loaded.projection;
     let stats = projection.stats();
-    let mut out = format!(
-        "{} Work: {} available, {} claimed, {} completed, {} cancelled; {} Claims; {} native reservations; \
-         {} graph nodes\n",
-        stats.work,
-        stats.counts.available,
-        stats.counts.claimed,
-        stats.counts.completed,
-        stats.counts.cancelled,
-        stats.claims,
-        stats.dispatches,
-        stats.nodes,
-    );
+    let mut out = format!("{}; {} graph nodes\n", counts(&stats), stats.nodes,);
     let limit = projection.installed().map_or(0, |installed| installed.policy.limits.ledger_bytes);
     out.push_str(&format!(
         "{} commits, {} of {limit} bytes; recovery headroom {} bytes; {}\n",

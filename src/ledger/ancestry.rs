@@ -80,6 +80,9 @@ impl<'a> Ancestry<'a> {
         sought: &[Opaque],
     ) -> Result<Found, LedgerError> {
         let mut found = begins_with(projection, sought);
+        if projection.replaced() == 0 {
+            return Ok(found);
+        }
         let mut chain: Vec<Opaque> = projection.active().cloned().collect();
         let (mut at, mut root) = (head, self.checkpoint_of(&chain)?);
         while let Some((commit, checkpoint)) = root {

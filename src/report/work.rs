@@ -1,9 +1,19 @@
 //! What every read shows of a Work beside its state and barrier.
 
 use crate::engine::WorkView;
-use crate::engine::state::WorkState;
+use crate::engine::state::{Stats, WorkState};
 use crate::protocol::Wire as _;
 use crate::protocol::json::Members;
+
+/// Work by state, Claims and native reservations, as every overview counts them.
+#[must_use]
+pub fn counts(stats: &Stats) -> String {
+    let works = stats.counts;
+    format!(
+        "{} Work: {} available, {} claimed, {} completed, {} cancelled; {} Claims; {} native reservations",
+        stats.work, works.available, works.claimed, works.completed, works.cancelled, stats.claims, stats.dispatches,
+    )
+}
 
 /// Adds the members of decision 71.
 pub fn view_members(state: &WorkState, view: &WorkView, members: &mut Members<'_>) {

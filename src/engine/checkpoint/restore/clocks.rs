@@ -1,7 +1,7 @@
 //! Scheduling clocks of a checkpoint. Their values are taken as given; only their form is checked.
 
-use super::{damaged, entries};
-use crate::engine::schedule::clock::{Clock, Ticks};
+use super::{damaged, entries, ticks};
+use crate::engine::schedule::clock::Clock;
 use crate::engine::schedule::pool::PoolClocks;
 use crate::engine::state::Projection;
 use crate::protocol::json::Node;
@@ -10,7 +10,7 @@ use crate::protocol::{Code, Fault};
 
 impl Projection {
     pub(super) fn restore_clocks(&mut self, node: Node<'_>) -> Result<(), Fault> {
-        let installed = self.installed_policy()?;
+        let installed = self.policy()?;
         let accounting = &installed.policy.accounting;
         for (pool, node) in entries(node)? {
             let slots = closed(node, &[("classes", true), ("keys", true)], Code::CheckpointInvalid)?;
@@ -60,10 +60,4 @@ fn read(node: Node<'_>, members: usize, member: impl Fn(&str) -> Option<u16>) ->
         present.extend(key.string().and_then(|key| member(key.as_str())));
     }
     Ok(Clock::from_parts(members, ticks(v)?, passes, present))
-}
-
-/// A canonical non-negative decimal.
-fn ticks(node: Node<'_>) -> Result<Ticks, Fault> {
-    let ticks = node.plain().and_then(|text| text.parse().ok());
-    ticks.ok_or_else(|| damaged("a pass is not a canonical decimal"))
 }

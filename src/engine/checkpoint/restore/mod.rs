@@ -16,7 +16,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::engine::mutation::mutated;
-use crate::engine::state::{Accepted, ClaimState, ClaimStatus, Installed, Projection, Source, WorkIx};
+use crate::engine::schedule::clock::Ticks;
+use crate::engine::state::{Accepted, ClaimState, ClaimStatus, Projection, Source, WorkIx};
 use crate::protocol::actor::Role;
 use crate::protocol::commit::Commit;
 use crate::protocol::compressed::inflate;
@@ -67,6 +68,12 @@ fn count(node: Node<'_>) -> Result<u64, Fault> {
 fn small(node: Node<'_>) -> Result<u32, Fault> {
     let small = u32::try_from(count(node)?).ok().filter(|small| *small <= u32::MAX / 2);
     small.ok_or_else(|| damaged("a count of the checkpoint is out of bounds"))
+}
+
+/// A pass or virtual time: a canonical non-negative decimal.
+fn ticks(node: Node<'_>) -> Result<Ticks, Fault> {
+    let ticks = node.plain().and_then(|text| text.parse().ok());
+    ticks.ok_or_else(|| damaged("a pass is not a canonical decimal"))
 }
 
 /// The members of the snapshot as it stands in the operation.
@@ -302,10 +309,6 @@ impl Projection {
         let within = self.ledger_bytes + self.headroom <= limits.ledger_bytes + limits.recovery_bytes;
         ensure!(within, CheckpointInvalid, "the checkpoint and the reserve of its state exceed the ledger's budget");
         Ok(self)
-    }
-
-    pub(super) fn installed_policy(&self) -> Result<Arc<Installed>, Fault> {
-        self.policy()
     }
 }
 

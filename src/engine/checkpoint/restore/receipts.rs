@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::{Parts, damaged, intact, small};
-use crate::engine::schedule::clock::Ticks;
+use super::{Parts, damaged, intact, small, ticks};
 use crate::engine::schedule::explain::{Capacity, ClaimExplanation};
 use crate::engine::state::{Accepted, Position, Source};
 use crate::protocol::actor::Actor;
@@ -222,11 +221,6 @@ fn read_explanation(node: Node<'_>) -> Result<ClaimExplanation, Fault> {
 fn member<'a>(node: Node<'a>, name: &str) -> Result<Node<'a>, Fault> {
     let found = node.object().and_then(|object| object.get(name));
     found.ok_or_else(|| damaged("an explanation or position lacks a member"))
-}
-
-fn ticks(node: Node<'_>) -> Result<Ticks, Fault> {
-    let ticks = node.plain().and_then(|text| text.parse().ok());
-    ticks.ok_or_else(|| damaged("a pass is not a canonical decimal"))
 }
 
 pub(super) fn read_position(node: Node<'_>) -> Result<Position, Fault> {

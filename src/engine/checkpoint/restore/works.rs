@@ -157,7 +157,7 @@ impl Projection {
             self.check_live(&work, attempts, admission_contract.as_ref())?;
         }
         let gates = self.enlist(&work);
-        let installed = self.installed_policy()?;
+        let installed = self.policy()?;
         // Settled Work of a pool or key that is no longer installed never reaches an index.
         let pool = self.pools.binary_search_by(|state| state.name.cmp(&work.pool)).map_or(u16::MAX, |at| at as u16);
         let account = installed.policy.account(work.fairness_key.as_str()).map_or(u16::MAX, |at| at as u16);
@@ -192,7 +192,7 @@ impl Projection {
 
     /// What Work that can still be granted or completed needs of the installed Policy.
     fn check_live(&self, work: &Work, attempts: u32, contract: Option<&Digest>) -> Result<(), Fault> {
-        let installed = self.installed_policy()?;
+        let installed = self.policy()?;
         let pool =
             installed.policy.pools.get(&work.pool).filter(|pool| pool.profiles.contains_key(&work.worker_profile));
         let pool = pool.ok_or_else(|| damaged("the route of active Work is not installed"))?;
