@@ -43,9 +43,9 @@ use serde_json::{Value, json};
 use wq_action::engine::checkpoint::CheckpointInputs;
 use wq_action::engine::{Decision, replay};
 use wq_action::ledger::commit_object::Author;
-use wq_action::ledger::{
-    Branch, Outcome, Publisher, RepositoryName, Retries, Setup, SystemClock, SystemEntropy, Transport,
-};
+use wq_action::ledger::{Branch, Outcome, Publisher, Retries, Setup, Transport};
+use wq_action::ports::{SystemClock, SystemEntropy};
+use wq_action::protocol::RepositoryName;
 use wq_action::protocol::Revision;
 use wq_action::protocol::actor::Actor;
 use wq_action::protocol::commit::FrozenRequest;

@@ -2,6 +2,9 @@
 
 pub mod cli;
 pub mod engine;
+pub mod forge;
+pub mod launch;
 pub mod ledger;
+pub mod ports;
 pub mod protocol;
 pub mod report;

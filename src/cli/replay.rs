@@ -5,7 +5,7 @@ use super::source::{Access, LedgerArgs, Loaded, frame, load, scanner};
 use super::{Failure, Global, Reply};
 use crate::engine::Projection;
 use crate::engine::replay::replay_prefix;
-use crate::ledger::{Clock as _, SystemClock};
+use crate::ports::{Clock as _, SystemClock};
 use crate::protocol::json::Writer;
 use crate::protocol::resource::Edge;
 use crate::report::{Align, Table, label};

@@ -8,10 +8,9 @@ use super::{Failure, Global};
 use crate::engine::Projection;
 use crate::ledger::cold::replay;
 use crate::ledger::commit_object::Author;
-use crate::ledger::{
-    Bounds, Branch, Clock as _, Entropy as _, Environment, Git, GitTransport, LedgerError, Publisher, Remote,
-    RepositoryName, Retries, Setup, SystemClock, SystemEntropy,
-};
+use crate::ledger::{Bounds, Branch, Environment, Git, GitTransport, LedgerError, Publisher, Remote, Retries, Setup};
+use crate::ports::{Clock as _, Entropy as _, SystemClock, SystemEntropy};
+use crate::protocol::RepositoryName;
 use crate::protocol::json::{Members, Scanner};
 use crate::protocol::ledger_text::{LedgerFault, LedgerText};
 use crate::protocol::limits::MAX_LEDGER_BYTES;

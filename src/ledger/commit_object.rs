@@ -4,8 +4,8 @@ use gix::ObjectId;
 use gix::objs::Kind;
 
 use super::error::LedgerError;
-use super::ports::{Clock, Entropy};
 use super::store::Store;
+use crate::ports::{Clock, Entropy};
 
 /// Who writes the branch. Nothing ever reads it back: authority comes from the ledger's records alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

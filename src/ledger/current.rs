@@ -6,10 +6,10 @@ use super::ancestry::{Ancestry, Found};
 use super::error::{Class, LedgerError};
 use super::extension::extend;
 use super::head::Snapshot;
-use super::names::RepositoryName;
 use super::store::Store;
 use super::tree::RootTree;
 use crate::engine::Projection;
+use crate::protocol::RepositoryName;
 use crate::protocol::json::Scanner;
 use crate::protocol::{Code, Opaque};
 

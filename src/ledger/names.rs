@@ -1,9 +1,9 @@
-//! Names of branches and repositories (publication.md 1.1, 1.2). Only a validated name reaches a command line.
+//! Names of branches (publication.md 1.1, 1.2). Only a validated name reaches a command line.
 
 use std::fmt;
 
 use super::error::{Class, LedgerError};
-use crate::protocol::{Code, Repository};
+use crate::protocol::Code;
 
 /// The queue branch that is used unless another one is named.
 pub const DEFAULT_BRANCH: &str = "work-queue";
@@ -14,7 +14,7 @@ pub const RETIRED_BRANCHES: [&str; 2] = ["dispatch-coordinator", "gh-aw-work-que
 /// The log file of a retired protocol. A tree that holds it is not ours.
 pub const RETIRED_FILE: &str = "dispatch-work-coordinator.jsonl";
 
-/// Longest branch and repository name, in bytes.
+/// Longest branch name, in bytes.
 const MAX_NAME_BYTES: usize = 256;
 
 /// A queue branch. Naming another branch names another authority; nothing moves between them.
@@ -86,50 +86,4 @@ fn is_branch(name: &str) -> bool {
         && name.bytes().all(characters)
         && !name.contains("..")
         && name.split('/').all(part)
-}
-
-/// The repository that holds the queue, as `owner/name`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct RepositoryName(String);
-
-impl RepositoryName {
-    /// Validates `owner/name`: both of `[A-Za-z0-9_.-]+`, neither `.` nor `..`, at most 256 bytes together.
-    ///
-    /// # Errors
-    /// `repository_invalid` for anything else.
-    pub fn new(name: &str) -> Result<Self, LedgerError> {
-        let part = |part: &str| {
-            !matches!(part, "" | "." | "..")
-                && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
-        };
-        match name.split_once('/') {
-            Some((owner, rest)) if name.len() <= MAX_NAME_BYTES && part(owner) && part(rest) => {
-                Ok(Self(name.to_owned()))
-            }
-            _ => Err(LedgerError::new(
-                Code::RepositoryInvalid,
-                Class::Invalid,
-                "the repository is not named owner/name",
-                "Name the repository as owner/name.",
-            )),
-        }
-    }
-
-    /// The name as `owner/name`.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// True when a recorded repository is this one: names are compared without regard to ASCII case.
-    #[must_use]
-    pub fn is(&self, recorded: &Repository) -> bool {
-        self.0.eq_ignore_ascii_case(recorded.as_str())
-    }
-}
-
-impl fmt::Display for RepositoryName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }

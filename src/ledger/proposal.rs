@@ -1,7 +1,7 @@
 //! The Policy that a first submission proposes (publication.md 6.4).
 
 use super::error::LedgerError;
-use super::names::RepositoryName;
+use crate::protocol::RepositoryName;
 use crate::protocol::json::{Scanner, Writer};
 use crate::protocol::policy::Policy;
 use crate::protocol::{Code, Digest, Fault, ProfileName, Revision, Text, Wire as _};
@@ -89,7 +89,7 @@ fn write_profile(writer: &mut Writer, repository: &RepositoryName, worker: &Work
 #[cfg(test)]
 mod tests {
     use super::{Worker, default_policy};
-    use crate::ledger::RepositoryName;
+    use crate::protocol::RepositoryName;
     use crate::protocol::{Code, Digest, ProfileName, Revision};
 
     #[test]

@@ -9,9 +9,9 @@ use super::error::LedgerError;
 use super::git::{PushOutcome, Transport};
 use super::head::Snapshot;
 use super::names::Branch;
-use super::ports::{Clock, Entropy};
 use super::store::Store;
 use super::tree::RootTree;
+use crate::ports::{Clock, Entropy};
 
 /// A commit that is ready to be offered.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,13 +1,11 @@
-//! Where the queue's repository is, and with which credential (publication.md 1.5, 1.6).
+//! Where the queue's repository is (publication.md 1.5).
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::error::{Class, LedgerError};
-use super::names::RepositoryName;
-use crate::protocol::Code;
+use crate::protocol::{Code, RepositoryName};
 
 /// A remote repository. Its `Debug` form says only what kind it is: paths and URLs stay out of logs.
 #[derive(Clone, PartialEq, Eq)]
@@ -151,46 +149,3 @@ fn is_host(host: &str) -> bool {
 fn is_loopback(host: &str) -> bool {
     matches!(split_port(host).0, "127.0.0.1" | "localhost" | "[::1]")
 }
-
-/// An access token. It can be put into a request header and nowhere else: its `Debug` form is redacted and it has no
-/// `Display`.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
-
-/// Longest token, in bytes.
-const MAX_TOKEN_BYTES: usize = 16 * 1024;
-
-impl Token {
-    /// Takes a token: 1 to 16,384 visible ASCII characters.
-    ///
-    /// # Errors
-    /// `settings_invalid` for anything else.
-    pub fn new(token: impl Into<String>) -> Result<Self, LedgerError> {
-        let token = token.into();
-        if token.is_empty() || token.len() > MAX_TOKEN_BYTES || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(LedgerError::new(
-                Code::SettingsInvalid,
-                Class::Invalid,
-                "the queue credential is not a token",
-                "Give the queue credential as one line of visible characters.",
-            ));
-        }
-        Ok(Self(token))
-    }
-
-    /// The HTTP header that carries the token as the password of basic authentication.
-    pub(crate) fn header(&self) -> String {
-        use base64::Engine as _;
-        let pair = base64::engine::general_purpose::STANDARD.encode(format!("x-access-token:{}", self.0));
-        format!("AUTHORIZATION: basic {pair}")
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(redacted)")
-    }
-}
-
-/// Gives the queue credential for one invocation. It is asked again each time, because tokens rotate inside a job.
-pub type TokenProvider = Arc<dyn Fn() -> Result<Token, LedgerError> + Send + Sync>;

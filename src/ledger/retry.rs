@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::error::{Class, LedgerError};
-use super::ports::{Clock, Entropy};
+use crate::ports::{Clock, Entropy};
 use crate::protocol::Code;
 
 /// Attempts of one publication.
@@ -63,7 +63,7 @@ impl Default for Retries {
 #[cfg(test)]
 mod tests {
     use super::Retries;
-    use crate::ledger::ports::{SimulatedClock, SimulatedEntropy};
+    use crate::ports::{SimulatedClock, SimulatedEntropy};
 
     /// S-251: six attempts, with pauses of 50 to 800 ms and less than 50 ms more each.
     #[test]

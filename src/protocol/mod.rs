@@ -15,10 +15,12 @@ pub mod limits;
 mod matrix;
 pub mod operation;
 pub mod policy;
+mod repository_name;
 pub mod request;
 pub mod resource;
 pub mod resource_scope;
 mod text;
+mod token;
 pub(crate) mod wire;
 pub mod work;
 
@@ -29,5 +31,7 @@ pub use identity::{
     NodeKey, ObservationId, Opaque, PoolName, Priority, ProfileName, Reason, Repository, RequestId, Revision,
     TrustDomain, WorkId,
 };
+pub use repository_name::RepositoryName;
 pub use text::Text;
+pub use token::{Token, TokenProvider};
 pub use wire::{Measured, Wire};

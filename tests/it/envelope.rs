@@ -9,11 +9,12 @@ use wq_action::engine::Projection;
 use wq_action::engine::checkpoint::CheckpointInputs;
 use wq_action::ledger::commit_object::Author;
 use wq_action::ledger::git::{Advertisement, ObjectId};
-use wq_action::ledger::ports::SimulatedClock;
 use wq_action::ledger::{
-    Branch, Compaction, GitTransport, LedgerError, Outcome, Publisher, PushOutcome, RepositoryName, Retries, Setup,
-    SystemEntropy, Transport,
+    Branch, Compaction, GitTransport, LedgerError, Outcome, Publisher, PushOutcome, Retries, Setup, Transport,
 };
+use wq_action::ports::SimulatedClock;
+use wq_action::ports::SystemEntropy;
+use wq_action::protocol::RepositoryName;
 use wq_action::protocol::actor::Actor;
 use wq_action::protocol::commit::{Commit, FrozenRequest};
 use wq_action::protocol::json::Scanner;

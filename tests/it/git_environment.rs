@@ -3,7 +3,8 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use wq_action::ledger::{Bounds, Branch, Environment, Git, Remote, Store, Token, read_head};
+use wq_action::ledger::{Bounds, Branch, Environment, Git, Remote, Store, read_head};
+use wq_action::protocol::Token;
 
 use crate::support::git::{Bare, executable, real_git};
 
@@ -26,7 +27,7 @@ fn spy(environment: impl FnOnce(&str) -> Environment, remote: Remote, token: Opt
     let environment = environment(&format!("{}:/usr/bin:/bin", directory.path().display()));
     let credential = token.map(|token| {
         let token = Token::new(token).unwrap();
-        Arc::new(move || Ok(token.clone())) as wq_action::ledger::TokenProvider
+        Arc::new(move || Ok(token.clone())) as wq_action::protocol::TokenProvider
     });
     let transport = Git::find(environment).unwrap().transport(remote, credential, Bounds::default());
     let store = Store::new().unwrap();

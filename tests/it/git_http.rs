@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use wq_action::ledger::{
-    Ambiguity, Bounds, Branch, Class, GitTransport, Head, LedgerError, PushOutcome, Store, Token, TokenProvider,
-    read_head,
+    Ambiguity, Bounds, Branch, Class, GitTransport, Head, LedgerError, PushOutcome, Store, read_head,
 };
 use wq_action::protocol::Code;
+use wq_action::protocol::{Token, TokenProvider};
 
 use crate::support::git::{Bare, Writer, real_git};
 use crate::support::http_git::{At, Fault, HttpGit};

@@ -3,9 +3,9 @@
 use std::sync::Barrier;
 
 use wq_action::ledger::commit_object::Author;
-use wq_action::ledger::ports::{SimulatedClock, SimulatedEntropy};
 use wq_action::ledger::push::Candidate;
 use wq_action::ledger::{Ambiguity, Branch, Class, Head, PushOutcome, Store, read_head};
+use wq_action::ports::{SimulatedClock, SimulatedEntropy};
 use wq_action::protocol::Code;
 
 use crate::support::git::{Bare, NOW, Writer};

@@ -1,7 +1,8 @@
 //! Reading the queue branch of real repositories.
 
-use wq_action::ledger::{Bounds, Branch, Class, Head, Remote, RepositoryName, Store, read_head};
+use wq_action::ledger::{Bounds, Branch, Class, Head, Remote, Store, read_head};
 use wq_action::protocol::Code;
+use wq_action::protocol::RepositoryName;
 
 use crate::support::git::{Bare, Writer, git_command, real_git};
 

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use wq_action::ledger::commit_object::Author;
-use wq_action::ledger::ports::{SimulatedClock, SystemEntropy};
 use wq_action::ledger::push::Candidate;
 use wq_action::ledger::{
     Bounds, Branch, Environment, Git, GitTransport, Head, PushOutcome, Remote, Snapshot, Store, read_head,
 };
+use wq_action::ports::{SimulatedClock, SystemEntropy};
 
 /// A moment in 2026, in Unix milliseconds.
 pub(crate) const NOW: i64 = 1_790_000_000_000;

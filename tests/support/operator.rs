@@ -1,8 +1,9 @@
 //! An operator at a real bare repository, and the runs that work on what was granted.
 
 use serde_json::{Value, json};
-use wq_action::ledger::ports::SimulatedClock;
-use wq_action::ledger::{Clock as _, Outcome, SystemClock};
+use wq_action::ledger::Outcome;
+use wq_action::ports::SimulatedClock;
+use wq_action::ports::{Clock as _, SystemClock};
 use wq_action::protocol::Code;
 use wq_action::protocol::actor::Actor;
 use wq_action::protocol::commit::FrozenRequest;

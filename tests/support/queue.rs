@@ -4,11 +4,11 @@ use std::cell::RefCell;
 
 use wq_action::ledger::commit_object::Author;
 use wq_action::ledger::git::{Advertisement, ObjectId};
-use wq_action::ledger::ports::SimulatedClock;
 use wq_action::ledger::proposal::{Worker, default_policy};
-use wq_action::ledger::{
-    Branch, GitTransport, LedgerError, Publisher, PushOutcome, RepositoryName, Retries, Setup, SystemEntropy, Transport,
-};
+use wq_action::ledger::{Branch, GitTransport, LedgerError, Publisher, PushOutcome, Retries, Setup, Transport};
+use wq_action::ports::SimulatedClock;
+use wq_action::ports::SystemEntropy;
+use wq_action::protocol::RepositoryName;
 use wq_action::protocol::actor::{Actor, Role};
 use wq_action::protocol::commit::FrozenRequest;
 use wq_action::protocol::policy::Policy;

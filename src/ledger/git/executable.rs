@@ -14,8 +14,9 @@ use super::porcelain::{Ambiguity, PushOutcome, classify};
 use super::process::{Ended, run};
 use super::{Advertised, Advertisement, Transport};
 use crate::ledger::error::{Class, LedgerError};
-use crate::ledger::remote::{Remote, TokenProvider};
+use crate::ledger::remote::Remote;
 use crate::protocol::Code;
+use crate::protocol::TokenProvider;
 
 /// The oldest git that knows everything that is asked of it.
 const MINIMUM: (u32, u32) = (2, 31);
@@ -141,7 +142,7 @@ impl GitTransport {
         let mut command = Command::new(&self.git.program);
         self.git.environment.apply(&mut command, store, self.remote.protocol());
         if let (Some(scope), Some(provider)) = (self.remote.scope(), &self.credential) {
-            authorize(&mut command, scope, &provider()?.header());
+            authorize(&mut command, scope, &provider()?.basic_header());
         }
         let mut directory = OsString::from("--git-dir=");
         directory.push(store);

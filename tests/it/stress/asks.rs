@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use wq_action::ledger::Entropy as _;
-use wq_action::ledger::ports::SimulatedEntropy;
+use wq_action::ports::Entropy as _;
+use wq_action::ports::SimulatedEntropy;
 
 use super::stage::{Kill, Stage};
 use crate::support::built::aw_policy;

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use wq_action::engine::Projection;
 use wq_action::engine::state::{ClaimState, ClaimStatus, DispatchState};
 use wq_action::ledger::commit_object::Author;
-use wq_action::ledger::{
-    Branch, Clock as _, GitTransport, Publisher, RepositoryName, Retries, Setup, SystemClock, SystemEntropy,
-};
+use wq_action::ledger::{Branch, GitTransport, Publisher, Retries, Setup};
+use wq_action::ports::{Clock as _, SystemClock, SystemEntropy};
+use wq_action::protocol::RepositoryName;
 use wq_action::protocol::request::RequestKind;
 
 use super::asks::MOST_ATTEMPTS;

@@ -3,9 +3,8 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::error::{Class, LedgerError};
 use crate::protocol::limits::MAX_INTEGER;
-use crate::protocol::{At, Code};
+use crate::protocol::{At, Code, Fault};
 
 /// The time of day, and waiting.
 pub trait Clock {
@@ -21,13 +20,13 @@ pub trait Entropy {
     ///
     /// # Errors
     /// `io_failed` when the system has none to give.
-    fn fill(&self, buffer: &mut [u8]) -> Result<(), LedgerError>;
+    fn fill(&self, buffer: &mut [u8]) -> Result<(), Fault>;
 
     /// A 128-bit nonce as 32 lower-case hexadecimal digits.
     ///
     /// # Errors
     /// As [`Entropy::fill`].
-    fn nonce(&self) -> Result<String, LedgerError> {
+    fn nonce(&self) -> Result<String, Fault> {
         let mut bytes = [0; 16];
         self.fill(&mut bytes)?;
         Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -37,7 +36,7 @@ pub trait Entropy {
     ///
     /// # Errors
     /// As [`Entropy::fill`].
-    fn below(&self, bound: u64) -> Result<u64, LedgerError> {
+    fn below(&self, bound: u64) -> Result<u64, Fault> {
         let mut bytes = [0; 8];
         self.fill(&mut bytes)?;
         Ok(u64::from_le_bytes(bytes).checked_rem(bound).unwrap_or(0))
@@ -69,14 +68,9 @@ impl Clock for SystemClock {
 pub struct SystemEntropy;
 
 impl Entropy for SystemEntropy {
-    fn fill(&self, buffer: &mut [u8]) -> Result<(), LedgerError> {
+    fn fill(&self, buffer: &mut [u8]) -> Result<(), Fault> {
         getrandom::fill(buffer).map_err(|_| {
-            LedgerError::new(
-                Code::IoFailed,
-                Class::Unavailable,
-                "the system gave no random bytes",
-                "Check the host's random number source.",
-            )
+            Fault::new(Code::IoFailed, "the system gave no random bytes; check the host's random number source")
         })
     }
 }
@@ -142,7 +136,7 @@ impl SimulatedEntropy {
 }
 
 impl Entropy for SimulatedEntropy {
-    fn fill(&self, buffer: &mut [u8]) -> Result<(), LedgerError> {
+    fn fill(&self, buffer: &mut [u8]) -> Result<(), Fault> {
         for chunk in buffer.chunks_mut(8) {
             chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);
         }

@@ -1,0 +1,24 @@
+//! GitHub as typed values (lifecycle.md 0.2, 0.3, 8): one client over one small port. Reads may be repeated within
+//! bounds, writes never; every failure keeps apart what it means.
+
+mod accounts;
+mod actions;
+mod client;
+mod contents;
+pub mod endpoint;
+mod error;
+mod graphql;
+mod host;
+mod issues;
+mod port;
+mod records;
+mod refs;
+mod repositories;
+
+pub use actions::{Posted, RunFilter};
+pub use client::{Client, Patience};
+pub use contents::{Entry, EntryKind};
+pub use error::{Failure, ForgeError};
+pub use host::Host;
+pub use port::{Body, Broken, Forge, Headers, Request, Response};
+pub use records::{Account, AccountKind, Issue, Pull, PullMerge, Repository, Run, RunPage, Tag, Workflow};

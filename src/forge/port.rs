@@ -1,0 +1,129 @@
+//! The port to GitHub: one request, one answer. The real implementation is [`super::Client`]'s HTTP transport; the
+//! simulated one lives with the tests.
+
+use std::fmt;
+
+use super::endpoint::Endpoint;
+use super::host::Host;
+use crate::protocol::{At, Fault};
+
+/// Most bytes of an answer's body that are read.
+pub(super) const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
+
+/// One call, ready to be sent. Its `Debug` form names the endpoint alone.
+pub struct Request {
+    endpoint: &'static Endpoint,
+    target: String,
+    body: Option<String>,
+}
+
+impl Request {
+    /// A call of an endpoint. `target` is the path below the interface's base URL, with its query, percent-encoded;
+    /// empty for GraphQL.
+    #[must_use]
+    pub fn new(endpoint: &'static Endpoint, target: String) -> Self {
+        Self { endpoint, target, body: None }
+    }
+
+    /// The same call with a JSON body.
+    #[must_use]
+    pub fn with_body(mut self, body: String) -> Self {
+        self.body = Some(body);
+        self
+    }
+
+    /// Which call it is.
+    #[must_use]
+    pub fn endpoint(&self) -> &'static Endpoint {
+        self.endpoint
+    }
+
+    /// Path and query below the base URL.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// The JSON body, for a POST.
+    #[must_use]
+    pub fn body(&self) -> Option<&str> {
+        self.body.as_deref()
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Request({})", self.endpoint.name)
+    }
+}
+
+/// The headers of an answer that anything here depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headers {
+    /// `x-github-request-id`, nonempty.
+    pub request_id: Option<String>,
+    /// `retry-after`, in seconds.
+    pub retry_after: Option<u64>,
+    /// `x-ratelimit-remaining`.
+    pub rate_remaining: Option<u64>,
+    /// `x-ratelimit-reset`, in Unix seconds.
+    pub rate_reset: Option<u64>,
+    /// `date`: the server's clock.
+    pub date: Option<At>,
+    /// `location` of a redirect, relative to the API's base URL; none where it leads elsewhere.
+    pub location: Option<String>,
+    /// `x-accepted-github-permissions`: what the refused call would have needed.
+    pub accepted_permissions: Option<String>,
+    /// `x-oauth-scopes` of a classic token.
+    pub oauth_scopes: Option<String>,
+}
+
+/// A body that is not shown.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Body(pub Vec<u8>);
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Body({} bytes)", self.0.len())
+    }
+}
+
+/// A whole answer, of any status. Redirects are answers too; the port follows none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// HTTP status.
+    pub status: u16,
+    /// Its headers.
+    pub headers: Headers,
+    /// Its body, at most 8 MiB.
+    pub body: Body,
+}
+
+/// Why there is no whole answer. Whether the server acted is unknown unless it says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// There is no usable credential; nothing was sent.
+    Credential(Fault),
+    /// The host could not be reached; nothing was sent.
+    Unreachable,
+    /// The host's certificate is not trusted, or there is no TLS; nothing was sent.
+    Untrusted,
+    /// No answer within the endpoint's time.
+    Timeout,
+    /// The connection ended before the answer did.
+    Interrupted,
+    /// The answer is larger than 8 MiB, or is no HTTP.
+    Malformed,
+}
+
+/// A way to one host with one credential. Sends each request at most once.
+pub trait Forge {
+    /// Sends a request and reads the whole answer.
+    ///
+    /// # Errors
+    /// [`Broken`] when there is no whole answer.
+    fn send(&self, request: &Request) -> Result<Response, Broken>;
+
+    /// The host that it leads to.
+    fn host(&self) -> &Host;
+}
