@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod engine;
+pub mod launch;
 pub mod ledger;
 pub mod protocol;
 pub mod report;

@@ -125,6 +125,7 @@ codes! {
     WorkIdentityInvalid = "work_identity_invalid", 2, "The Work id is not derived from its graph and node key.";
     WorkInvalid = "work_invalid", 2, "The node's profile, pin, contract, trust domain, key or payload is not admissible.";
     WorkMissing = "work_missing", 2, "No Work has this id.";
+    WorkQueuePolicyProposalLimit = "work_queue_policy_proposal_limit", 2, "The compiled Policy proposal is longer, or has more parts, than can be carried.";
     WorkTerminal = "work_terminal", 2, "The Work is missing or completed and cannot be cancelled.";
     WorkUnauthorized = "work_unauthorized", 4, "A worker may cancel only its own exhausted Work.";
 }
