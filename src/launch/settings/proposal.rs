@@ -33,8 +33,8 @@ pub struct Proposal {
 /// passed over. None means that nothing is proposed.
 ///
 /// # Errors
-/// `settings_invalid` for parts that are missing, extra, misnumbered, empty or beside a whole value;
-/// `work_queue_policy_proposal_limit` above 128 KiB a part, 256 parts or 4 MiB; whatever
+/// `settings_invalid` for parts that are missing, extra, misnumbered, empty, beside a whole value, or more
+/// than 256; `work_queue_policy_proposal_limit` above 128 KiB a part or 4 MiB; whatever
 /// [`read_policy`] refuses. All of them before any access to the queue.
 pub fn read_proposal<N, V>(variables: impl IntoIterator<Item = (N, V)>) -> Result<Option<Proposal>, LedgerError>
 where
@@ -136,7 +136,7 @@ fn part_count(count: &str) -> Result<usize, Fault> {
     }
     match count.parse::<usize>() {
         Ok(count) if count <= MAX_PARTS => Ok(count),
-        _ => Err(limit("the Policy proposal has more than 256 parts")),
+        _ => Err(refused("GH_AW_WORK_QUEUE_POLICY_PARTS is more than 256")),
     }
 }
 
