@@ -2,3 +2,5 @@
 //! one POST, binding, reconciliation, observations of what Work waits for, and the deployment of worker revisions.
 
 pub mod identity;
+pub mod route;
+pub mod settings;

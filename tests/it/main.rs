@@ -42,6 +42,7 @@ mod readme_tour;
 mod records;
 mod requirements;
 mod rooms;
+mod settings;
 mod stress;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,0 +1,70 @@
+//! Which routes an admission has to verify (publication.md 4.4, the table).
+
+use crate::protocol::policy::{Policy, WorkerProfile};
+use crate::protocol::work::WorkDraft;
+use crate::protocol::{Code, Digest, Fault, Identity, Revision};
+
+/// A worker route: one compiled workflow at one revision, with the contract that it must carry.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Route {
+    /// Path of the compiled workflow.
+    pub workflow: Identity,
+    /// The approved revision, never all zeros.
+    pub revision: Revision,
+    /// The approved contract, if the profile has one.
+    pub contract: Option<Digest>,
+}
+
+impl Route {
+    fn of(profile: &WorkerProfile) -> Result<Self, Fault> {
+        if profile.revision.as_str().bytes().all(|digit| digit == b'0') {
+            return Err(Fault::new(Code::PolicyInvalid, "a worker route has the all-zero revision"));
+        }
+        Ok(Self {
+            workflow: profile.workflow.clone(),
+            revision: profile.revision.clone(),
+            contract: profile.logical_contract.clone(),
+        })
+    }
+}
+
+/// What is about to be written.
+#[derive(Clone, Copy, Debug)]
+pub enum Admission<'a> {
+    /// The first Policy of a queue, together with this Work.
+    Bootstrap(&'a [WorkDraft]),
+    /// Another Policy on an existing queue.
+    PolicyUpdate,
+    /// Work or a dispatch on an existing queue.
+    Ordinary,
+    /// A request that was accepted before.
+    Recovery,
+}
+
+/// The distinct routes to verify before the write, sorted. An AW Policy is asked about the routes of the submitted Work
+/// alone, so a broken worker that nobody submits to blocks nobody; a historical Policy is asked about all of them.
+///
+/// Work whose pool or profile is not installed selects no route: admission refuses it with its own code.
+///
+/// # Errors
+/// `policy_invalid` for a selected route with the all-zero revision.
+pub fn routes_to_verify(admission: Admission<'_>, policy: &Policy) -> Result<Vec<Route>, Fault> {
+    let mut routes = match admission {
+        Admission::Bootstrap(work) if policy.aw => {
+            work.iter().filter_map(|draft| profile_of(draft, policy)).map(Route::of).collect::<Result<Vec<_>, _>>()?
+        }
+        Admission::Bootstrap(_) | Admission::PolicyUpdate if !policy.aw => {
+            let profiles = policy.pools.values().flat_map(|pool| pool.profiles.values());
+            profiles.map(|profile| Route::of(profile)).collect::<Result<Vec<_>, _>>()?
+        }
+        _ => Vec::new(),
+    };
+    routes.sort();
+    routes.dedup();
+    Ok(routes)
+}
+
+fn profile_of<'a>(draft: &WorkDraft, policy: &'a Policy) -> Option<&'a WorkerProfile> {
+    let pool = policy.pools.get(draft.pool.as_ref().ok()?)?;
+    pool.profiles.get(draft.worker_profile.as_ref().ok()?).map(AsRef::as_ref)
+}
