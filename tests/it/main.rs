@@ -35,6 +35,7 @@ mod git_process;
 mod git_publish;
 mod git_publisher;
 mod git_read;
+mod github_sim;
 mod hostile_repository;
 mod old_ledgers;
 mod properties;

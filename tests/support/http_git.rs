@@ -52,16 +52,18 @@ pub(crate) struct HttpGit {
     port: u16,
 }
 
-struct Request {
-    method: String,
-    path: String,
-    query: String,
-    headers: Vec<(String, String)>,
-    body: Vec<u8>,
+/// A request, with header names in lower case.
+#[derive(Clone)]
+pub(super) struct Request {
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) query: String,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
 }
 
 impl Request {
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
@@ -113,7 +115,8 @@ impl HttpGit {
     }
 }
 
-fn read_request(stream: &TcpStream) -> Option<Request> {
+/// Reads one request off a connection.
+pub(super) fn read_request(stream: &TcpStream) -> Option<Request> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
@@ -177,7 +180,7 @@ fn serve_one(shared: &Shared, stream: TcpStream) {
     if request.header("authorization").is_none_or(|given| given != format!("basic {expected}")) {
         return answer(&stream, 401, "WWW-Authenticate: Basic realm=\"git\"\r\n", b"");
     }
-    let (status, headers, body) = backend(shared, &request);
+    let (status, headers, body) = backend(&shared.root, &request);
     match fault {
         Some(Fault::DropAfter) => {}
         Some(Fault::StatusAfter(status)) => answer(&stream, status, "", b""),
@@ -190,12 +193,12 @@ fn serve_one(shared: &Shared, stream: TcpStream) {
     }
 }
 
-/// Runs `git http-backend` and takes its CGI answer apart.
-fn backend(shared: &Shared, request: &Request) -> (u16, String, Vec<u8>) {
-    let mut command = git_command(&shared.root);
+/// Runs `git http-backend` over the repositories below a directory and takes its CGI answer apart.
+pub(super) fn backend(root: &Path, request: &Request) -> (u16, String, Vec<u8>) {
+    let mut command = git_command(root);
     command
         .arg("http-backend")
-        .env("GIT_PROJECT_ROOT", &shared.root)
+        .env("GIT_PROJECT_ROOT", root)
         .env("GIT_HTTP_EXPORT_ALL", "1")
         .env("REQUEST_METHOD", &request.method)
         .env("PATH_INFO", &request.path)

@@ -4,6 +4,7 @@ pub(crate) mod built;
 pub(crate) mod cli;
 pub(crate) mod corpus;
 pub(crate) mod git;
+pub(crate) mod github;
 pub(crate) mod history;
 pub(crate) mod http_git;
 pub(crate) mod ledger;
