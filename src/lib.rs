@@ -8,3 +8,4 @@ pub mod ledger;
 pub mod ports;
 pub mod protocol;
 pub mod report;
+pub mod runner;

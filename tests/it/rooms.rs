@@ -30,7 +30,12 @@ const ROOMS: &[Room] = &[
     Room { name: "ledger", rooms: &["engine", "ports", "protocol"], may: WORLD, pure: false },
     Room { name: "forge", rooms: &["ports", "protocol"], may: WORLD, pure: false },
     Room { name: "runner", rooms: &["protocol"], may: LOCAL, pure: false },
-    Room { name: "launch", rooms: &["ledger", "forge", "engine", "ports", "protocol"], may: LOCAL, pure: false },
+    Room {
+        name: "launch",
+        rooms: &["ledger", "forge", "runner", "engine", "ports", "protocol"],
+        may: LOCAL,
+        pure: false,
+    },
     Room { name: "delivery", rooms: &["ledger", "forge", "engine", "ports", "protocol"], may: LOCAL, pure: false },
     Room { name: "mirror", rooms: &["ledger", "forge", "engine", "ports", "protocol"], may: LOCAL, pure: false },
     Room { name: "agent", rooms: &["engine", "protocol"], may: &["fs", "streams"], pure: false },
