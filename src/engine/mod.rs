@@ -12,6 +12,7 @@ mod encode;
 pub mod explain;
 pub mod gates;
 pub mod generate;
+mod hint;
 mod id_map;
 mod index;
 mod matching;

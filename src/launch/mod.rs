@@ -1,6 +1,17 @@
 //! From a grant to a bound run and back to free capacity (lifecycle.md 1 to 3, 7, 8): start marker, snapshot tag, the
 //! one POST, binding, reconciliation, observations of what Work waits for, and the deployment of worker revisions.
 
+pub mod bind;
+pub mod credential;
+pub mod discover;
+pub mod error;
 pub mod identity;
+pub mod native;
+pub mod reconcile;
+pub mod release;
+pub mod report;
 pub mod route;
 pub mod settings;
+pub mod start;
+pub mod step;
+pub mod tag;

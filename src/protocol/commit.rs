@@ -285,7 +285,7 @@ fn read_operations(
     request: &Request,
     actor: &Actor,
 ) -> Result<Vec<Operation>, Fault> {
-    let allowed = |operation: &Operation| {
+    let allowed = |operation: &Operation| -> Result<(), Fault> {
         let kind = operation.kind();
         ensure!(
             kind.fits(request.kind) && kind.permitted(actor.role),

@@ -76,7 +76,7 @@ impl From<Code> for Fault {
 macro_rules! ensure {
     ($condition:expr, $code:ident, $message:expr) => {
         if !($condition) {
-            return Err($crate::protocol::Fault::new($crate::protocol::Code::$code, $message));
+            return Err(From::from($crate::protocol::Fault::new($crate::protocol::Code::$code, $message)));
         }
     };
 }

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::support::github::{
-    ADMIN, Access, Endpoint, Faults, Github, Issued, JOB, LAUNCH, Lifecycle, NOTHING, NewRun, OCTO_WIDGETS, READER, REST,
-    Strike, Transport, WRITER, covered, schemas_available,
+    ADMIN, Access, Endpoint, Faults, Github, Issued, JOB, LAUNCH, Lifecycle, NOTHING, NewRun, OCTO_WIDGETS, READER,
+    REST, Strike, Transport, WRITER, covered, schemas_available,
 };
 use crate::support::tell;
 
@@ -31,9 +31,12 @@ fn every_endpoint_answers_as_the_published_schemas_say() {
     let sha = github.head(OCTO_WIDGETS, "main").unwrap();
     github.issue(OCTO_WIDGETS, 1);
     github.pull(OCTO_WIDGETS, 2);
-    github.rules(OCTO_WIDGETS, vec![json!({
-        "type": "deletion", "ruleset_source_type": "Repository", "ruleset_source": OCTO_WIDGETS, "ruleset_id": 5,
-    })]);
+    github.rules(
+        OCTO_WIDGETS,
+        vec![json!({
+            "type": "deletion", "ruleset_source_type": "Repository", "ruleset_source": OCTO_WIDGETS, "ruleset_id": 5,
+        })],
+    );
     let repository = "/repos/octo/widgets";
     let get = |token: &str, target: &str| {
         let answer = github.get(token, target);
@@ -59,7 +62,10 @@ fn every_endpoint_answers_as_the_published_schemas_say() {
         answer.json()["workflow_run_id"].as_u64().unwrap()
     };
     let shown = get(JOB, &format!("{repository}/actions/runs/{run}"));
-    assert_eq!((shown["display_title"].as_str(), shown["head_sha"].as_str()), (Some("gh-aw work-queue d_1"), Some(&*sha)));
+    assert_eq!(
+        (shown["display_title"].as_str(), shown["head_sha"].as_str()),
+        (Some("gh-aw work-queue d_1"), Some(&*sha))
+    );
     assert_eq!(shown["actor"]["id"], github.account_id("queue-launcher[bot]"));
     let listing = format!("{WORKER}/runs?event=workflow_dispatch&head_sha={sha}&per_page=50&page=1");
     assert_eq!(get(JOB, &listing)["total_count"], 1);

@@ -210,7 +210,8 @@ impl World {
                 with_id = false;
             }
             Some(Strike::SecondaryLimit(seconds)) => {
-                let message = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.";
+                let message =
+                    "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.";
                 reply = Reply::error(403, message).header("retry-after", seconds.to_string());
             }
             Some(Strike::PrimaryLimit(seconds)) => {
@@ -228,7 +229,8 @@ impl World {
                 with_id = false;
             }
         }
-        let body = raw.unwrap_or_else(|| reply.body.as_ref().map_or_else(Vec::new, |body| body.to_string().into_bytes()));
+        let body =
+            raw.unwrap_or_else(|| reply.body.as_ref().map_or_else(Vec::new, |body| body.to_string().into_bytes()));
         if fault == Transport::Truncate(0) {
             fault = Transport::Truncate(body.len() / 2);
         }
@@ -250,7 +252,10 @@ impl World {
         default("x-ratelimit-used", used.to_string());
         default("x-ratelimit-remaining", (limit - used).to_string());
         default("x-ratelimit-reset", reset.to_string());
-        default("x-ratelimit-resource", if request.endpoint == Endpoint::GraphQl { "graphql" } else { "core" }.to_owned());
+        default(
+            "x-ratelimit-resource",
+            if request.endpoint == Endpoint::GraphQl { "graphql" } else { "core" }.to_owned(),
+        );
         if reply.body.is_some() {
             default("content-type", "application/json; charset=utf-8".to_owned());
         }

@@ -349,7 +349,9 @@ impl Github {
 
     /// Changes an issue.
     pub(crate) fn change_issue(&self, full_name: &str, number: u64, change: impl FnOnce(&mut Issue)) {
-        self.change(full_name, |repository| change(repository.issues.get_mut(&number).expect("there is such an issue")));
+        self.change(full_name, |repository| {
+            change(repository.issues.get_mut(&number).expect("there is such an issue"))
+        });
     }
 
     /// Adds an open pull request and returns its id.

@@ -98,7 +98,8 @@ fn serve_one(world: &Shared, skew: i64, options: &Options, stream: &TcpStream) {
                 true => request.path.clone(),
                 false => format!("{}?{}", request.path, request.query),
             };
-            let call = Call { method: &request.method, target: &target, headers: &request.headers, body: &request.body };
+            let call =
+                Call { method: &request.method, target: &target, headers: &request.headers, body: &request.body };
             world.lock().unwrap().call(&call, skew)
         }
     };
