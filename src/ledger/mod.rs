@@ -17,8 +17,10 @@ pub mod port;
 pub mod proposal;
 pub mod publisher;
 pub mod push;
+mod register;
 pub mod remote;
 pub mod retry;
+pub mod simulated;
 pub mod store;
 pub mod tree;
 

@@ -9,23 +9,20 @@ use super::commit_object::Author;
 use super::current::{Current, nonextending};
 use super::error::{Class, LedgerError};
 use super::git::{Ambiguity, PushOutcome, Transport};
-use super::guard;
 use super::head::{Head, Snapshot, read_head};
-use super::judge::{committed, judge};
 use super::names::Branch;
 use super::push::Candidate;
+use super::register::{Means, Register};
 use super::retry::Retries;
 use super::store::Store;
 use crate::engine::schedule::explain::SelectionView;
-use crate::engine::{Decision, Generated, Projection};
+use crate::engine::{Decision, Projection};
 use crate::ports::{Clock, Entropy};
 use crate::protocol::RepositoryName;
-use crate::protocol::actor::Role;
 use crate::protocol::commit::FrozenRequest;
 use crate::protocol::json::Scanner;
 use crate::protocol::policy::Policy;
-use crate::protocol::request::{RequestKind, fingerprint};
-use crate::protocol::{At, Code, CommitId, Fault, Wire as _};
+use crate::protocol::{At, Code, CommitId};
 
 /// What a publisher works with.
 pub struct Setup<'a> {
@@ -67,6 +64,11 @@ pub struct LaunchPermit {
 }
 
 impl LaunchPermit {
+    /// Only the acknowledgement of a write makes one.
+    pub(super) fn new(commit_id: CommitId) -> Self {
+        Self { commit_id }
+    }
+
     /// The ledger commit whose grants may be launched.
     #[must_use]
     pub fn commit_id(&self) -> &CommitId {
@@ -150,16 +152,6 @@ pub struct Publication {
 /// Decides a request on the current state. It is called again from scratch after every lost attempt, so it keeps
 /// nothing from an earlier call.
 pub type Decide<'d> = dyn FnMut(&Projection, &mut Scanner, At) -> Result<Decision, LedgerError> + 'd;
-
-/// What a decision leads to.
-enum Step {
-    /// The request is committed.
-    Committed(CommitId),
-    /// Nothing is to be written.
-    End(Outcome),
-    /// This is to be written.
-    Write(Box<Generated>),
-}
 
 /// Reads and writes one queue branch, with a private store of its own for as long as it lives.
 pub struct Publisher<'a> {
@@ -252,120 +244,7 @@ impl<'a> Publisher<'a> {
         proposal: Option<&Policy>,
         decide: &mut Decide<'_>,
     ) -> Result<Publication, LedgerError> {
-        self.check_request(request)?;
-        let mut lost = Vec::new();
-        for number in 0..self.setup.retries.attempts() {
-            let base = match self.read() {
-                Ok(Queue::Present(current)) => Some(current),
-                Ok(Queue::Absent) => None,
-                Ok(Queue::EmptyRepository) => return Err(unconfirmed()),
-                Err(error) if doubtful(&lost) => return Err(unresolved(&lost, Some(&error))),
-                Err(error) => return Err(error),
-            };
-            let at = self.setup.clock.now();
-            let (generated, observed) = match (self.step(request, proposal, base.as_deref(), at, decide)?, &base) {
-                (Step::Write(generated), base) => (*generated, base.as_ref().map(|current| current.commit)),
-                (Step::Committed(commit_id), Some(current)) => {
-                    // An earlier push of this call can land during the pause.
-                    let outcome = if lost.is_empty() {
-                        Outcome::AlreadyCommitted { commit_id }
-                    } else {
-                        Outcome::Recovered { commit_id }
-                    };
-                    return Ok(Publication { outcome, current: Arc::clone(current), evaluated_at: at, lost });
-                }
-                (Step::End(outcome), Some(current)) => {
-                    return Ok(Publication { outcome, current: Arc::clone(current), evaluated_at: at, lost });
-                }
-                _ => return Err(LedgerError::internal("a first submission was decided without a commit")),
-            };
-            let stopped = generated.stopped.clone();
-            let commit_id = generated.commit.id.clone();
-            let (result, next) = self.offer(base.as_deref(), generated.next)?;
-            // The next read then extends the only copy of what was read, instead of a second one.
-            drop(base);
-            if result == PushOutcome::Acknowledged {
-                let current = Arc::new(next);
-                self.last = Some(Arc::clone(&current));
-                let outcome = Outcome::PublishedNow { permit: LaunchPermit { commit_id }, stopped };
-                return Ok(Publication { outcome, current, evaluated_at: at, lost });
-            }
-            lost.push(Attempt { number: number + 1, observed, result });
-            if let Some(recovered) = self.recover(request, at, &mut lost)? {
-                return Ok(recovered);
-            }
-            if !self.setup.retries.pause(number, self.setup.clock, self.setup.entropy)? {
-                break;
-            }
-        }
-        Err(unresolved(&lost, None))
-    }
-
-    /// One decision, from scratch: the request may be committed already, and what is decided must be one step on.
-    fn step(
-        &mut self,
-        request: &FrozenRequest,
-        proposal: Option<&Policy>,
-        base: Option<&Current>,
-        at: At,
-        decide: &mut Decide<'_>,
-    ) -> Result<Step, LedgerError> {
-        let decision = match base {
-            Some(current) => {
-                if let Some(commit_id) = committed(&current.projection, request)? {
-                    return Ok(Step::Committed(commit_id));
-                }
-                guard::check_proposal(&current.projection, proposal)?;
-                decide(&current.projection, &mut self.scanner, at)?
-            }
-            None => self.bootstrap(request, proposal, at)?,
-        };
-        match judge(decision, request, base.map(|current| &current.projection))? {
-            Decision::Publish(generated) => Ok(Step::Write(generated)),
-            Decision::Done { reason, commit_id } => Ok(Step::End(Outcome::Done { reason, commit_id })),
-            Decision::Nothing { reason, next } => Ok(Step::End(Outcome::Nothing { reason, next })),
-        }
-    }
-
-    /// Everything that can be refused before Git is touched (publication.md 2.1).
-    fn check_request(&self, request: &FrozenRequest) -> Result<(), LedgerError> {
-        let refuse = |code, message: &'static str| Err(LedgerError::from(Fault::new(code, message)));
-        request.actor.check()?;
-        if !self.setup.repository.is(&request.actor.repository) {
-            return refuse(Code::ActorUnauthorized, "the actor belongs to another repository");
-        }
-        let expected = fingerprint(&request.actor.canonical(), request.kind, request.parameters.as_str());
-        if request.fingerprint != expected {
-            return refuse(Code::RequestInvalid, "the fingerprint is not the request's");
-        }
-        if !request.actor.role.may_issue(request.kind) {
-            return refuse(Code::ActorUnauthorized, "the role may not issue this kind of request");
-        }
-        Ok(())
-    }
-
-    /// A first submission, if this request may make the queue (publication.md 3.2).
-    fn bootstrap(
-        &mut self,
-        request: &FrozenRequest,
-        proposal: Option<&Policy>,
-        at: At,
-    ) -> Result<Decision, LedgerError> {
-        match (request.actor.role, request.kind) {
-            (Role::Worker, _) => Err(Fault::new(Code::ClaimScopeInvalid, "a worker cannot make a queue").into()),
-            (Role::Producer | Role::Dispatcher, RequestKind::Submit) => {
-                let policy = proposal.ok_or_else(|| {
-                    LedgerError::new(
-                        Code::PolicyMissing,
-                        Class::Absent,
-                        "there is no queue yet, and the submission proposes no Policy",
-                        "Submit with a Policy proposal.",
-                    )
-                })?;
-                Ok(Projection::bootstrap(&mut self.scanner, request, &policy.source, at)?)
-            }
-            _ => Err(missing()),
-        }
+        super::register::publish(self, request, proposal, decide)
     }
 
     /// Offers the ledger of a decided state. Returns the report and the version that it makes.
@@ -388,34 +267,24 @@ impl<'a> Publisher<'a> {
         let next = Current { commit, projection: next, recovered: false, tree };
         Ok((result, next))
     }
+}
 
-    /// After an attempt that was not acknowledged: reads again and looks for the request. A denial is raised only if
-    /// the request is not there, because a hook can accept first and decline then.
-    fn recover(
-        &mut self,
-        request: &FrozenRequest,
-        at: At,
-        lost: &mut Vec<Attempt>,
-    ) -> Result<Option<Publication>, LedgerError> {
-        let denial = lost.last().and_then(|attempt| match &attempt.result {
-            PushOutcome::Denied(error) => Some(error.clone()),
-            _ => None,
-        });
-        let queue = match (self.read(), &denial) {
-            (Ok(queue), _) => queue,
-            (Err(_), Some(denial)) => return Err(denial.clone()),
-            (Err(error), None) => return Err(unresolved(lost, Some(&error))),
-        };
-        if let Queue::Present(current) = queue
-            && let Some(commit_id) = committed(&current.projection, request)?
-        {
-            let outcome = Outcome::Recovered { commit_id };
-            return Ok(Some(Publication { outcome, current, evaluated_at: at, lost: std::mem::take(lost) }));
-        }
-        match denial {
-            Some(denial) => Err(denial),
-            None => Ok(None),
-        }
+impl Register for Publisher<'_> {
+    fn read(&mut self) -> Result<Queue, LedgerError> {
+        Publisher::read(self)
+    }
+
+    fn offer(&mut self, base: Option<&Current>, next: Projection) -> Result<(PushOutcome, Current), LedgerError> {
+        Publisher::offer(self, base, next)
+    }
+
+    fn adopt(&mut self, current: &Arc<Current>) {
+        self.last = Some(Arc::clone(current));
+    }
+
+    fn means(&mut self) -> Means<'_> {
+        let Setup { repository, clock, entropy, retries, .. } = &self.setup;
+        Means { repository, clock: *clock, entropy: *entropy, retries: *retries, scanner: &mut self.scanner }
     }
 }
 
@@ -430,7 +299,7 @@ fn render(projection: &Projection) -> Result<Vec<u8>, LedgerError> {
     if bytes.len() == size { Ok(bytes) } else { Err(LedgerError::internal("the ledger's bytes were miscounted")) }
 }
 
-fn missing() -> LedgerError {
+pub(super) fn missing() -> LedgerError {
     LedgerError::new(
         Code::QueueMissing,
         Class::Absent,
@@ -440,7 +309,7 @@ fn missing() -> LedgerError {
     )
 }
 
-fn unconfirmed() -> LedgerError {
+pub(super) fn unconfirmed() -> LedgerError {
     LedgerError::new(
         Code::RepositoryUnavailable,
         Class::Unavailable,

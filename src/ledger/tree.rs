@@ -20,7 +20,7 @@ const LEDGER_MODE: &[u8] = b"100644";
 const ID_BYTES: usize = 20;
 
 /// A root tree that holds exactly one well-formed ledger entry.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct RootTree {
     bytes: Vec<u8>,
     /// Where the ledger's object id stands in `bytes`.
