@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use wq_action::launch::route::{Admission, Defect, Finding, LockFile, Route, SourceFile, routes_to_verify};
 use wq_action::launch::settings::{ApprovedWorker, Given, Settings, parse, resolve_policy};
-use wq_action::ledger::RepositoryName;
+use wq_action::protocol::RepositoryName;
 use wq_action::protocol::policy::Policy;
 use wq_action::protocol::work::WorkDraft;
 use wq_action::protocol::{Code, Digest, Fault, ProfileName, Revision};
