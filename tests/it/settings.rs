@@ -58,7 +58,7 @@ fn resolved(settings: &Settings) -> Policy {
     resolve_policy(&repository(), &revision, &[worker("worker")], settings).unwrap()
 }
 
-/// S-189, O-052: a missing section and `{}` are the defaults that hold without a file: weighted-priority, the pool
+/// S-189, O-052, O-058, O-059: a missing section and `{}` are the defaults that hold without a file: weighted-priority, the pool
 /// `default`, concurrency 16, `pending_limit` 4096, one Claim per worker, 3 attempts, 30 s backoff.
 #[test]
 fn nothing_set_means_the_defaults() {
@@ -369,7 +369,8 @@ fn the_first_defect_in_the_published_order_is_named() {
     assert!(parse(br#"{"other":"\ud800","work_queue":{}}"#).is_ok());
 }
 
-/// Pools inherit the resolved top-level values, wherever in the file these stand; each member of retry by itself.
+/// O-057: concurrency is 16 or the given one, and both the logical and the native capacity of each pool. Pools inherit
+/// the resolved top-level values, wherever in the file these stand; each member of retry by itself.
 #[test]
 fn inheritance_does_not_depend_on_order() {
     let pools = r#""pools":{"a":{},"b":{"concurrency":7,"retry":{"max_attempts":2}},"c":{"per_account_limit":5,"retry":{"backoff_seconds":9}},"default":{"retry":{}}}"#;
@@ -451,7 +452,7 @@ fn a_new_pool_needs_a_default_one() {
     assert!(fault.message().starts_with("work_queue.pools.build: "), "{fault}");
 }
 
-/// O-056, S-185: the workers that declare themselves become the routes at the verified revision, the smallest name first
+/// The workers that declare themselves become the routes at the verified revision, the smallest name first
 /// whatever the order; a worker without a valid stamp has no contract. None is `policy_missing`, more than 256 are
 /// `policy_invalid`.
 #[test]

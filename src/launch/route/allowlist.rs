@@ -65,12 +65,11 @@ impl LockFile {
 fn read_configuration(value: &Yaml, optional: bool) -> Result<Vec<[Option<Names>; 2]>, Defect> {
     let text = value.text().ok_or(Defect::ControlsMalformed)?;
     let document = lenient::read(text).map_err(|_| Defect::ControlsMalformed)?;
-    let top = read_lists(&document)?;
-    let mut places = vec![top];
-    if optional && let Some(section) = only(&document, DISPATCH_SECTION)? {
-        places.push(read_lists(section)?);
-        places.retain(|place| place.iter().any(Option::is_some));
-    } else if optional {
+    let mut places = vec![read_lists(&document)?];
+    if optional {
+        if let Some(section) = only(&document, DISPATCH_SECTION)? {
+            places.push(read_lists(section)?);
+        }
         places.retain(|place| place.iter().any(Option::is_some));
     }
     Ok(places)
