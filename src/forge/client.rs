@@ -124,7 +124,7 @@ impl<'a> Client<'a> {
             let reply: Reply<T> = decode(endpoint, &response)?;
             match (reply.data, reply.errors) {
                 (Some(data), None) => Ok(data),
-                (_, Some(errors)) => Err(ForgeError::new(endpoint, errors.failure())),
+                (_, Some(errors)) => Err(ForgeError::new(endpoint, errors.failure(&response))),
                 (None, None) => Err(ForgeError::new(endpoint, Failure::Reply)),
             }
         })
@@ -176,11 +176,11 @@ struct GraphqlError {
 }
 
 impl Errors {
-    fn failure(&self) -> Failure {
+    fn failure(&self, response: &Response) -> Failure {
         match self.0.first().and_then(|error| error.kind.as_deref()) {
             Some("NOT_FOUND") => Failure::NotFound,
             Some("FORBIDDEN" | "INSUFFICIENT_SCOPES") => Failure::Forbidden,
-            Some("RATE_LIMITED") => Failure::RateLimited(None),
+            Some("RATE_LIMITED") => Failure::RateLimited(response.headers.wait()),
             _ => Failure::Server,
         }
     }

@@ -62,11 +62,10 @@ impl ForgeError {
     #[must_use]
     pub fn answered(endpoint: &'static Endpoint, response: &Response) -> Self {
         let headers = &response.headers;
-        let limited = headers.retry_after.is_some() || headers.rate_remaining == Some(0);
         let failure = match response.status {
             401 => Failure::Unauthenticated,
-            403 if limited => Failure::RateLimited(headers.retry_after),
-            429 => Failure::RateLimited(headers.retry_after),
+            403 if is_limited(response) => Failure::RateLimited(headers.wait()),
+            429 => Failure::RateLimited(headers.wait()),
             403 => Failure::Forbidden,
             404 => Failure::NotFound,
             409 => Failure::Conflict,
@@ -187,6 +186,20 @@ impl ForgeError {
             _ => "Run `wq doctor` to see what the host offers to this token.",
         }
     }
+}
+
+/// What tells a rate limit from a missing permission. A secondary limit may set no header at all; then its answer says
+/// so in words.
+fn is_limited(response: &Response) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Refusal {
+        message: String,
+    }
+    let headers = &response.headers;
+    headers.retry_after.is_some()
+        || headers.rate_remaining == Some(0)
+        || serde_json::from_slice::<Refusal>(&response.body.0)
+            .is_ok_and(|refusal| refusal.message.to_ascii_lowercase().contains("rate limit"))
 }
 
 /// A header's list of permissions, if it looks like one: short, of names, `=`, levels and separators.

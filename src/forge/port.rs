@@ -1,5 +1,5 @@
-//! The port to GitHub: one request, one answer. The real implementation is [`super::Client`]'s HTTP transport; the
-//! simulated one lives with the tests.
+//! The port to GitHub: one request, one answer. The real implementation is [`super::HttpForge`]; the simulated one
+//! lives with the tests.
 
 use std::fmt;
 
@@ -60,9 +60,9 @@ impl fmt::Debug for Request {
 /// The headers of an answer that anything here depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
-    /// `x-github-request-id`, nonempty.
+    /// `x-github-request-id`, 1 to 256 visible ASCII characters.
     pub request_id: Option<String>,
-    /// `retry-after`, in seconds.
+    /// `retry-after`, in seconds. Numbers have at most 12 digits.
     pub retry_after: Option<u64>,
     /// `x-ratelimit-remaining`.
     pub rate_remaining: Option<u64>,
@@ -76,6 +76,17 @@ pub struct Headers {
     pub accepted_permissions: Option<String>,
     /// `x-oauth-scopes` of a classic token.
     pub oauth_scopes: Option<String>,
+}
+
+impl Headers {
+    /// Seconds to wait before the next call: `retry-after`, or until an exhausted limit resets by the host's own clock.
+    pub(super) fn wait(&self) -> Option<u64> {
+        let until_reset = || {
+            let (reset, now) = (self.rate_reset?, u64::try_from(self.date?.get()).ok()? / 1000);
+            (self.rate_remaining == Some(0)).then(|| reset.saturating_sub(now))
+        };
+        self.retry_after.or_else(until_reset)
+    }
 }
 
 /// A body that is not shown.
@@ -104,9 +115,9 @@ pub struct Response {
 pub enum Broken {
     /// There is no usable credential; nothing was sent.
     Credential(Fault),
-    /// The host could not be reached; nothing was sent.
+    /// The host or its proxy could not be reached; nothing was sent.
     Unreachable,
-    /// The host's certificate is not trusted, or there is no TLS; nothing was sent.
+    /// The host's certificate is not trusted, or it does not speak TLS as it should.
     Untrusted,
     /// No answer within the endpoint's time.
     Timeout,

@@ -71,6 +71,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("gix", &["ledger"]),
     ("ureq", &["forge"]),
     ("rustls", &["forge"]),
+    ("webpki_root_certs", &["forge"]),
     ("clap", &["cli", "main.rs"]),
     ("rustix", &["ledger", "cli"]),
 ];
