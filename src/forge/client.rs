@@ -9,6 +9,7 @@ use super::error::{Failure, ForgeError};
 use super::host::Host;
 use super::port::{Forge, Request, Response};
 use crate::ports::Clock;
+use crate::protocol::Token;
 
 /// Most redirects that a read follows.
 const MAX_REDIRECTS: usize = 3;
@@ -49,6 +50,18 @@ impl<'a> Client<'a> {
     #[must_use]
     pub fn host(&self) -> &'a Host {
         self.forge.host()
+    }
+
+    /// True if both send through one port, and so with one credential.
+    #[must_use]
+    pub fn is_same(&self, other: Client<'_>) -> bool {
+        std::ptr::addr_eq(self.forge, other.forge)
+    }
+
+    /// True if this token is the client's own; none where it cannot be told.
+    #[must_use]
+    pub fn holds(&self, token: &Token) -> Option<bool> {
+        self.forge.holds(token)
     }
 
     /// Sends a write, or a read of which every status is wanted. Once.

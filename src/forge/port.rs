@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::endpoint::Endpoint;
 use super::host::Host;
-use crate::protocol::{At, Fault};
+use crate::protocol::{At, Fault, Token};
 
 /// Most bytes of an answer's body that are read.
 pub(super) const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
@@ -126,4 +126,10 @@ pub trait Forge {
 
     /// The host that it leads to.
     fn host(&self) -> &Host;
+
+    /// True if this is the token that its calls carry now; none where it cannot be told. No implementation gives the
+    /// token itself out.
+    fn holds(&self, _token: &Token) -> Option<bool> {
+        None
+    }
 }
