@@ -1,6 +1,7 @@
 //! The integration tests, in one binary so that they link once.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a test may stop and may explain")]
 
+mod authenticate;
 mod bad_input;
 mod cli_answers;
 mod cli_bad_input;
