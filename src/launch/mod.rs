@@ -7,6 +7,7 @@ pub mod discover;
 pub mod error;
 pub mod identity;
 pub mod native;
+pub mod observe;
 pub mod reconcile;
 pub mod release;
 pub mod report;
