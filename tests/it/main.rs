@@ -37,6 +37,7 @@ mod git_publisher;
 mod git_read;
 mod github_sim;
 mod hostile_repository;
+mod observe;
 mod old_ledgers;
 mod properties;
 mod readme_tour;

@@ -19,7 +19,7 @@ use crate::protocol::actor::Role;
 use crate::protocol::fault::ensure;
 use crate::protocol::identity::sha256_hex;
 use crate::protocol::json::{Value, parse};
-use crate::protocol::operation::Observation;
+use crate::protocol::operation::{GateState, Observation};
 use crate::protocol::request::DispatchParameters;
 use crate::protocol::resource::Gate;
 use crate::protocol::{At, Code, Fault, Generation, Identity, ObservationId, Wire as _};
@@ -64,6 +64,20 @@ pub fn observe(
         "only a dispatcher, a reconciler or an administrator observes gates"
     );
     look(projection, resolver, gates)
+}
+
+/// Why gates that were looked at hold Work back, for a receipt without a grant: `external_unavailable` if one could not
+/// be read, `external_wait` if a condition is not met; none if every one is ready. Such a queue is not empty.
+#[must_use]
+pub fn held_back(observations: &[Observation]) -> Option<&'static str> {
+    let any = |states: &[GateState]| observations.iter().any(|seen| states.contains(&seen.state));
+    if any(&[GateState::Unknown]) {
+        Some(ReadStatus::Unavailable.as_str())
+    } else if any(&[GateState::Waiting, GateState::Failed]) {
+        Some("external_wait")
+    } else {
+        None
+    }
 }
 
 fn may_observe(role: Role) -> bool {
