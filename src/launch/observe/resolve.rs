@@ -179,6 +179,9 @@ impl Facts {
     }
 }
 
+/// When a resource was read, and what came of it.
+type Read = (At, Result<Facts, ReadStatus>);
+
 /// One refresh: what it has read already, so that nothing is read twice.
 struct Session<'a> {
     resolver: Resolver<'a>,
@@ -187,7 +190,7 @@ struct Session<'a> {
     /// By scope, as lower-case name.
     repositories: HashMap<String, Result<Found, ReadStatus>>,
     /// By scope, kind and number.
-    resources: HashMap<(String, ResourceKind, Decimal), (At, Result<Facts, ReadStatus>)>,
+    resources: HashMap<(String, ResourceKind, Decimal), Read>,
     /// By scope and number.
     merges: HashMap<(String, Decimal), Result<PullMerge, ReadStatus>>,
 }
@@ -240,13 +243,7 @@ impl<'a> Session<'a> {
         found
     }
 
-    fn resource(
-        &mut self,
-        key: &str,
-        target: &Target,
-        found: &Found,
-        client: Client<'_>,
-    ) -> (At, Result<Facts, ReadStatus>) {
+    fn resource(&mut self, key: &str, target: &Target, found: &Found, client: Client<'_>) -> Read {
         let entry = (key.to_owned(), target.kind, target.number.clone());
         if let Some(known) = self.resources.get(&entry) {
             return known.clone();

@@ -36,7 +36,7 @@ fn observations_and_claims_share_a_commit() {
     let [Operation::Observation(observation), Operation::Claim(claim)] = &generated.commit.operations[..] else {
         panic!("{:?}", generated.commit.operations)
     };
-    assert_eq!(claim.observations.0, [observation.observation_id.clone()]);
+    assert_eq!(claim.observations.0.as_slice(), std::slice::from_ref(&observation.observation_id));
     assert_eq!(observation.observed_at.get(), NOW);
     queue.publish(decision).unwrap();
     let grant = queue.last_grants().remove(0);
