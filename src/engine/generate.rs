@@ -35,6 +35,8 @@ pub enum Decision {
         reason: &'static str,
         /// The selection that stands first.
         next: SelectionView,
+        /// When that was so. A decision that reads the world first has a later time than it was asked with.
+        at: At,
     },
     /// The wanted state holds already; writes nothing.
     Done {
@@ -126,7 +128,7 @@ impl Projection {
                 };
                 let (plan, operations) = self.plan_request(&inputs, observations, &request.actor)?;
                 if plan.claims.is_empty() {
-                    return Ok(Decision::Nothing { reason: plan.reason, next: plan.next });
+                    return Ok(Decision::Nothing { reason: plan.reason, next: plan.next, at });
                 }
                 stopped = Some((plan.reason, plan.next));
                 operations

@@ -17,6 +17,7 @@ mod id_map;
 mod index;
 mod matching;
 pub mod mutation;
+pub mod refresh;
 pub mod registry;
 pub mod replay;
 pub mod schedule;

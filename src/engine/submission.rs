@@ -8,7 +8,7 @@ use crate::protocol::identity::sha256_hex;
 use crate::protocol::json::Value;
 use crate::protocol::policy::{Policy, WorkerProfile};
 use crate::protocol::work::derive_work_id;
-use crate::protocol::{At, Code, Fault, GraphId, NodeKey};
+use crate::protocol::{At, Code, Fault, GraphId, NodeKey, WorkId};
 
 /// Members that a node may have. `kind`, `batch_trust_domain` and `enqueued` are those of a complete node.
 const MEMBERS: [&str; 17] = [
@@ -62,21 +62,8 @@ pub fn complete(node: &Value, defaults: &Defaults<'_>) -> Result<Value, Fault> {
         ensure!(*value != Value::Null, RequestInvalid, "a member of a node is null");
     }
     ensure!(node.get("kind").is_none_or(|kind| kind.as_str() == Some("Work")), RequestInvalid, "a node's kind is Work");
+    let (graph_id, node_key, work_id) = identity(node)?;
     let payload = payload(node)?;
-    let graph_id = GraphId::new(match node.get("graph_id") {
-        Some(value) => text(value)?.to_owned(),
-        None => sha256_hex(&[&payload.encode()?]),
-    });
-    let graph_id =
-        graph_id.map_err(|_| Fault::new(Code::WorkInvalid, "graph_id is 1 to 256 bytes without controls"))?;
-    let node_key = NodeKey::new(optional(node, "node_key")?.unwrap_or("root").to_owned())
-        .map_err(|_| Fault::new(Code::WorkInvalid, "node_key is 1 to 256 bytes without controls"))?;
-    let work_id = derive_work_id(&graph_id, &node_key);
-    ensure!(
-        optional(node, "work_id")?.is_none_or(|given| given == work_id.as_str()),
-        WorkIdentityInvalid,
-        "the node's work_id is not the one derived from its graph and key"
-    );
     let known = defaults.projection.and_then(|projection| projection.work(work_id.as_str()));
     let route = route(node, known, defaults)?;
     let member = |name: &str, value: Value| (name.to_owned(), value);
@@ -101,6 +88,31 @@ pub fn complete(node: &Value, defaults: &Defaults<'_>) -> Result<Value, Fault> {
     members.extend(route.contract.map(|contract| member("logical_contract", contract)));
     members.extend(route.pin.map(|pin| member("execution_ref", pin)));
     Ok(Value::Object(members))
+}
+
+/// What a node is called: its graph, its key there, and the Work id that follows from both. Absent, the graph is the
+/// digest of the payload and the key is `root`.
+///
+/// # Errors
+/// `request_invalid` for wrong types, `work_invalid` for a node without a payload object and for malformed names,
+/// `work_identity_invalid` for a `work_id` that is not the derived one.
+pub fn identity(node: &Value) -> Result<(GraphId, NodeKey, WorkId), Fault> {
+    let payload = payload(node)?;
+    let graph_id = GraphId::new(match node.get("graph_id") {
+        Some(value) => text(value)?.to_owned(),
+        None => sha256_hex(&[&payload.encode()?]),
+    });
+    let graph_id =
+        graph_id.map_err(|_| Fault::new(Code::WorkInvalid, "graph_id is 1 to 256 bytes without controls"))?;
+    let node_key = NodeKey::new(optional(node, "node_key")?.unwrap_or("root").to_owned())
+        .map_err(|_| Fault::new(Code::WorkInvalid, "node_key is 1 to 256 bytes without controls"))?;
+    let work_id = derive_work_id(&graph_id, &node_key);
+    ensure!(
+        optional(node, "work_id")?.is_none_or(|given| given == work_id.as_str()),
+        WorkIdentityInvalid,
+        "the node's work_id is not the one derived from its graph and key"
+    );
+    Ok((graph_id, node_key, work_id))
 }
 
 /// The canonical parameters of a `submit` request.

@@ -96,6 +96,23 @@ impl<'a> Client<'a> {
         })
     }
 
+    /// As [`Client::read`], but what moved elsewhere is not read there: a redirect is [`Failure::Moved`].
+    pub(super) fn read_in_place<T: DeserializeOwned>(
+        &self,
+        endpoint: &'static Endpoint,
+        target: &str,
+    ) -> Result<T, ForgeError> {
+        debug_assert!(endpoint.safe && endpoint.interface == Interface::Rest);
+        self.patiently(endpoint, || {
+            let response = self.send(&Request::new(endpoint, target.to_owned()))?;
+            if response.status == 200 {
+                decode(endpoint, &response)
+            } else {
+                Err(ForgeError::answered(endpoint, &response))
+            }
+        })
+    }
+
     /// As [`Client::read`]; none where it is not there.
     pub(super) fn find<T: DeserializeOwned>(
         &self,

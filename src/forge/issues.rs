@@ -7,19 +7,19 @@ use super::records::{Issue, Pull};
 use crate::protocol::{Decimal, RepositoryName};
 
 impl Client<'_> {
-    /// An Issue by its number. A transferred one is answered from where it went: whoever asks must compare identities.
+    /// An Issue by its number. One that was transferred is not read where it went, which another credential may guard.
     ///
     /// # Errors
-    /// A [`ForgeError`].
+    /// A [`ForgeError`]; [`super::Failure::Moved`] for a transferred Issue.
     pub fn issue(&self, repository: &RepositoryName, number: &Decimal) -> Result<Issue, ForgeError> {
-        self.read(&ISSUE, format!("/repos/{repository}/issues/{}", number.as_str()))
+        self.read_in_place(&ISSUE, &format!("/repos/{repository}/issues/{}", number.as_str()))
     }
 
-    /// A pull request by its number.
+    /// A pull request by its number, in place like an Issue.
     ///
     /// # Errors
-    /// A [`ForgeError`].
+    /// As [`Client::issue`].
     pub fn pull(&self, repository: &RepositoryName, number: &Decimal) -> Result<Pull, ForgeError> {
-        self.read(&PULL, format!("/repos/{repository}/pulls/{}", number.as_str()))
+        self.read_in_place(&PULL, &format!("/repos/{repository}/pulls/{}", number.as_str()))
     }
 }

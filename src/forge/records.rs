@@ -31,6 +31,16 @@ fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<At>, D::E
     Ok(Option::<String>::deserialize(deserializer)?.as_deref().and_then(instant))
 }
 
+/// A string; none where the member is absent or anything else. What a predicate needs then counts as not known.
+fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(serde_json::Value::deserialize(deserializer)?.as_str().map(str::to_owned))
+}
+
+/// True or false; none where the member is absent or anything else.
+fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
+    Ok(serde_json::Value::deserialize(deserializer)?.as_bool())
+}
+
 /// True where a member is there and not null.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     Ok(Option::<serde::de::IgnoredAny>::deserialize(deserializer)?.is_some())
@@ -200,9 +210,10 @@ pub struct Issue {
     #[serde(deserialize_with = "id")]
     pub number: Decimal,
     /// `open` or `closed`.
+    #[serde(default, deserialize_with = "word")]
     pub state: Option<String>,
     /// Why.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "word")]
     pub state_reason: Option<String>,
     /// When it changed last.
     #[serde(default, deserialize_with = "moment")]
@@ -222,9 +233,10 @@ pub struct Pull {
     #[serde(deserialize_with = "id")]
     pub number: Decimal,
     /// `open` or `closed`.
+    #[serde(default, deserialize_with = "word")]
     pub state: Option<String>,
     /// Whether it was merged.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "flag")]
     pub merged: Option<bool>,
     /// When.
     #[serde(default, deserialize_with = "moment")]

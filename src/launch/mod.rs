@@ -7,6 +7,7 @@ pub mod discover;
 pub mod error;
 pub mod identity;
 pub mod native;
+pub mod observe;
 pub mod operator;
 pub mod origin;
 pub mod publisher;

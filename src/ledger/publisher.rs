@@ -150,7 +150,8 @@ pub struct Publication {
 }
 
 /// Decides a request on the current state. It is called again from scratch after every lost attempt, so it keeps
-/// nothing from an earlier call.
+/// nothing from an earlier call. The time that it gets is the time at which it is called: a decision that reads the world
+/// first reads the clock again after that (publication.md 2.2 g).
 pub type Decide<'d> = dyn FnMut(&Projection, &mut Scanner, At) -> Result<Decision, LedgerError> + 'd;
 
 /// Reads and writes one queue branch, with a private store of its own for as long as it lives.

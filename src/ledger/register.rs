@@ -84,24 +84,24 @@ pub(super) fn publish(
             Err(error) if doubtful(&lost) => return Err(unresolved(&lost, Some(&error))),
             Err(error) => return Err(error),
         };
-        let at = register.means().clock.now();
-        let (generated, observed) =
-            match (step(register.means().scanner, request, proposal, base.as_deref(), at, decide)?, &base) {
-                (Step::Write(generated), base) => (*generated, base.as_ref().map(|current| current.commit)),
-                (Step::Committed(commit_id), Some(current)) => {
-                    // An earlier push of this call can land during the pause.
-                    let outcome = if lost.is_empty() {
-                        Outcome::AlreadyCommitted { commit_id }
-                    } else {
-                        Outcome::Recovered { commit_id }
-                    };
-                    return Ok(Publication { outcome, current: Arc::clone(current), evaluated_at: at, lost });
-                }
-                (Step::End(outcome), Some(current)) => {
-                    return Ok(Publication { outcome, current: Arc::clone(current), evaluated_at: at, lost });
-                }
-                _ => return Err(LedgerError::internal("a first submission was decided without a commit")),
-            };
+        let asked_at = register.means().clock.now();
+        let (step, at) = step(register.means().scanner, request, proposal, base.as_deref(), asked_at, decide)?;
+        let (generated, observed) = match (step, &base) {
+            (Step::Write(generated), base) => (*generated, base.as_ref().map(|current| current.commit)),
+            (Step::Committed(commit_id), Some(current)) => {
+                // An earlier push of this call can land during the pause.
+                let outcome = if lost.is_empty() {
+                    Outcome::AlreadyCommitted { commit_id }
+                } else {
+                    Outcome::Recovered { commit_id }
+                };
+                return Ok(Publication { outcome, current: Arc::clone(current), evaluated_at: at, lost });
+            }
+            (Step::End(outcome), Some(current)) => {
+                return Ok(Publication { outcome, current: Arc::clone(current), evaluated_at: at, lost });
+            }
+            _ => return Err(LedgerError::internal("a first submission was decided without a commit")),
+        };
         let stopped = generated.stopped.clone();
         let commit_id = generated.commit.id.clone();
         let (result, next) = register.offer(base.as_deref(), generated.next)?;
@@ -125,7 +125,8 @@ pub(super) fn publish(
     Err(unresolved(&lost, None))
 }
 
-/// One decision, from scratch: the request may be committed already, and what is decided must be one step on.
+/// One decision, from scratch, and its time: the request may be committed already, and what is decided must be one step
+/// on.
 fn step(
     scanner: &mut Scanner,
     request: &FrozenRequest,
@@ -133,11 +134,11 @@ fn step(
     base: Option<&Current>,
     at: At,
     decide: &mut Decide<'_>,
-) -> Result<Step, LedgerError> {
+) -> Result<(Step, At), LedgerError> {
     let decision = match base {
         Some(current) => {
             if let Some(commit_id) = committed(&current.projection, request)? {
-                return Ok(Step::Committed(commit_id));
+                return Ok((Step::Committed(commit_id), at));
             }
             guard::check_proposal(&current.projection, proposal)?;
             decide(&current.projection, scanner, at)?
@@ -145,9 +146,12 @@ fn step(
         None => bootstrap(scanner, request, proposal, at)?,
     };
     match judge(decision, request, base.map(|current| &current.projection))? {
-        Decision::Publish(generated) => Ok(Step::Write(generated)),
-        Decision::Done { reason, commit_id } => Ok(Step::End(Outcome::Done { reason, commit_id })),
-        Decision::Nothing { reason, next } => Ok(Step::End(Outcome::Nothing { reason, next })),
+        Decision::Publish(generated) => {
+            let at = generated.commit.at;
+            Ok((Step::Write(generated), at))
+        }
+        Decision::Done { reason, commit_id } => Ok((Step::End(Outcome::Done { reason, commit_id }), at)),
+        Decision::Nothing { reason, next, at } => Ok((Step::End(Outcome::Nothing { reason, next }), at)),
     }
 }
 

@@ -39,6 +39,7 @@ mod git_read;
 mod github_sim;
 mod hostile_repository;
 mod lock_files;
+mod observe;
 mod old_ledgers;
 mod properties;
 mod readme_tour;

@@ -141,7 +141,7 @@ impl Projection {
         }
     }
 
-    fn own_reason(&self, state: &WorkState, at: At, allow: Option<&[Identity]>) -> Option<Reason> {
+    pub(crate) fn own_reason(&self, state: &WorkState, at: At, allow: Option<&[Identity]>) -> Option<Reason> {
         match state.ownership {
             Ownership::Available => {}
             Ownership::Claimed(_) => return Some(Reason::OwnershipClaimed),

@@ -418,7 +418,7 @@ fn no_grant_names_the_blocked_winner() {
     let mut parameters = grant_parameters("default", 4, 4);
     parameters["max_bytes"] = 100.into();
     match queue.decide(RequestKind::DispatchNext, DISPATCHER, 2000, &parameters).unwrap() {
-        Decision::Nothing { reason, next } => {
+        Decision::Nothing { reason, next, .. } => {
             assert_eq!(reason, "assignment_bytes_blocked");
             assert_eq!(next.work_id.unwrap().as_str(), Node::new("a").id());
         }
