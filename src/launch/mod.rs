@@ -5,6 +5,7 @@ pub mod bind;
 pub mod credential;
 pub mod discover;
 pub mod error;
+pub mod grant;
 pub mod identity;
 pub mod native;
 pub mod observe;

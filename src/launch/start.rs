@@ -337,7 +337,7 @@ impl<'a> Launcher<'a, '_> {
         tracing::debug!(written = written.is_ok(), "launch is uncertain");
     }
 
-    fn reconciler(&mut self) -> Reconciler<'a, '_> {
+    pub(super) fn reconciler(&mut self) -> Reconciler<'a, '_> {
         Reconciler {
             ledger: &mut *self.ledger,
             client: self.native,
