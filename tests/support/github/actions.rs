@@ -99,13 +99,8 @@ impl World {
                 })
         };
         // Newest first.
-        let runs: Vec<_> = self
-            .runs
-            .keys()
-            .rev()
-            .filter_map(|id| self.run(*id, request.stale))
-            .filter(|run| fits(run))
-            .collect();
+        let runs: Vec<_> =
+            self.runs.keys().rev().filter_map(|id| self.run(*id, request.stale)).filter(|run| fits(run)).collect();
         let shown: Vec<_> = runs
             .iter()
             .skip((page - 1) * per_page)

@@ -38,7 +38,9 @@ pub(crate) fn worker_lock(name: &str, contract: &str) -> String {
 
 /// A worker's source, approved for the queue.
 pub(crate) fn worker_source(name: &str) -> String {
-    format!("---\nname: {name}\non:\n  workflow_dispatch:\ntools:\n  work-queue:\n    worker: true\n---\n\nDo the work.\n")
+    format!(
+        "---\nname: {name}\non:\n  workflow_dispatch:\ntools:\n  work-queue:\n    worker: true\n---\n\nDo the work.\n"
+    )
 }
 
 /// A compiled dispatcher.
@@ -101,7 +103,10 @@ impl Github {
                 ("README.md", Some("# Widgets\n")),
                 (".github/workflows/worker.md", Some(&worker_source("Worker"))),
                 (".github/workflows/worker.lock.yml", Some(&worker_lock("Worker", &contract))),
-                (".github/workflows/dispatcher.md", Some("---\nname: Dispatcher\ntools:\n  work-queue:\n    dispatcher: true\n---\n")),
+                (
+                    ".github/workflows/dispatcher.md",
+                    Some("---\nname: Dispatcher\ntools:\n  work-queue:\n    dispatcher: true\n---\n"),
+                ),
                 (".github/workflows/dispatcher.lock.yml", Some(&dispatcher_lock("Dispatcher"))),
             ],
         );

@@ -52,6 +52,8 @@ pub(crate) struct Answer {
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
     pub(crate) fault: Transport,
+    /// The server's clock when it answered, in Unix milliseconds.
+    pub(crate) at: i64,
 }
 
 impl Answer {
@@ -210,7 +212,8 @@ impl World {
                 with_id = false;
             }
             Some(Strike::SecondaryLimit(seconds)) => {
-                let message = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.";
+                let message =
+                    "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.";
                 reply = Reply::error(403, message).header("retry-after", seconds.to_string());
             }
             Some(Strike::PrimaryLimit(seconds)) => {
@@ -228,12 +231,13 @@ impl World {
                 with_id = false;
             }
         }
-        let body = raw.unwrap_or_else(|| reply.body.as_ref().map_or_else(Vec::new, |body| body.to_string().into_bytes()));
+        let body =
+            raw.unwrap_or_else(|| reply.body.as_ref().map_or_else(Vec::new, |body| body.to_string().into_bytes()));
         if fault == Transport::Truncate(0) {
             fault = Transport::Truncate(body.len() / 2);
         }
         let headers = self.headers(request, &reply, with_id, now);
-        Answer { status: reply.status, headers, body, fault }
+        Answer { status: reply.status, headers, body, fault, at: now }
     }
 
     fn headers(&self, request: &Request, reply: &Reply, with_id: bool, now: i64) -> Vec<(String, String)> {
@@ -250,7 +254,10 @@ impl World {
         default("x-ratelimit-used", used.to_string());
         default("x-ratelimit-remaining", (limit - used).to_string());
         default("x-ratelimit-reset", reset.to_string());
-        default("x-ratelimit-resource", if request.endpoint == Endpoint::GraphQl { "graphql" } else { "core" }.to_owned());
+        default(
+            "x-ratelimit-resource",
+            if request.endpoint == Endpoint::GraphQl { "graphql" } else { "core" }.to_owned(),
+        );
         if reply.body.is_some() {
             default("content-type", "application/json; charset=utf-8".to_owned());
         }

@@ -219,7 +219,9 @@ fn fields(
             Selection::Field(field) => {
                 let key = field.response_key().to_string();
                 match members.get(&key) {
-                    Some(value) => typed_as(document, field.ty(), &field.selection_set, value, &format!("{at}.{key}"), found),
+                    Some(value) => {
+                        typed_as(document, field.ty(), &field.selection_set, value, &format!("{at}.{key}"), found)
+                    }
                     None if must => found.push(format!("{at}.{key} is missing")),
                     None => {}
                 }

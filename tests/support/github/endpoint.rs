@@ -35,8 +35,9 @@ pub(crate) enum Endpoint {
 }
 
 use Endpoint::{
-    Account, ActionsPermissions, Attempt, BranchRules, Cancel, Contents, CreateRef, Dispatch, GetRef, GitFetch, GitPush,
-    GraphQl, Issue, Meta, Pull, RateLimit, Repository, Rerun, Run, Unknown, User, Versions, Workflow, WorkflowRuns,
+    Account, ActionsPermissions, Attempt, BranchRules, Cancel, Contents, CreateRef, Dispatch, GetRef, GitFetch,
+    GitPush, GraphQl, Issue, Meta, Pull, RateLimit, Repository, Rerun, Run, Unknown, User, Versions, Workflow,
+    WorkflowRuns,
 };
 
 /// Method, template and needed permission of every endpoint of the REST API. A last parameter takes the rest of the
@@ -73,12 +74,7 @@ pub(crate) const REST: &[(Endpoint, &str, &str, Option<(Area, Level)>)] = &[
     (Issue, "GET", "/repos/{owner}/{repo}/issues/{issue_number}", Some((Area::Issues, Level::Read))),
     (Pull, "GET", "/repos/{owner}/{repo}/pulls/{pull_number}", Some((Area::PullRequests, Level::Read))),
     (BranchRules, "GET", "/repos/{owner}/{repo}/rules/branches/{branch}", Some((Area::Metadata, Level::Read))),
-    (
-        ActionsPermissions,
-        "GET",
-        "/repos/{owner}/{repo}/actions/permissions",
-        Some((Area::Administration, Level::Read)),
-    ),
+    (ActionsPermissions, "GET", "/repos/{owner}/{repo}/actions/permissions", Some((Area::Administration, Level::Read))),
     (Versions, "GET", "/versions", None),
     (Meta, "GET", "/meta", None),
     (RateLimit, "GET", "/rate_limit", None),

@@ -66,7 +66,9 @@ pub(super) fn answer(world: &mut World, request: &Request) -> Reply {
         Err(refusal) => return refusal,
     }
     let Some(query) = request.body.as_ref().and_then(|body| body["query"].as_str()) else {
-        return Reply::ok(json!({"errors": [{"message": "A query attribute must be specified and must be a string."}]}));
+        return Reply::ok(
+            json!({"errors": [{"message": "A query attribute must be specified and must be a string."}]}),
+        );
     };
     let Ok(document) = Document::parse(query, "query.graphql") else {
         return Reply::ok(json!({"errors": [{"message": "Parse error on the query"}]}));
@@ -219,17 +221,15 @@ impl Run<'_> {
 
     fn of_query(&self, field: &Field, name: &str) -> Given {
         match name {
-            "viewer" => self.token.and_then(|token| self.world.tokens.get(token)).map_or(Given::Null, |token| {
-                Given::One(Object::Account(token.account))
-            }),
+            "viewer" => self
+                .token
+                .and_then(|token| self.world.tokens.get(token))
+                .map_or(Given::Null, |token| Given::One(Object::Account(token.account))),
             "rateLimit" => Given::One(Object::RateLimit),
             "repository" => {
                 let (owner, repository) = (self.argument(field, "owner"), self.argument(field, "name"));
-                let full = format!(
-                    "{}/{}",
-                    owner.as_str().unwrap_or_default(),
-                    repository.as_str().unwrap_or_default()
-                );
+                let full =
+                    format!("{}/{}", owner.as_str().unwrap_or_default(), repository.as_str().unwrap_or_default());
                 let follow = self.argument(field, "followRenames") != json!(false);
                 let found = match self.world.named(&full) {
                     Some(Named::Here(id)) => Some(id),
@@ -326,7 +326,9 @@ impl Run<'_> {
         match name {
             "id" => Given::Leaf(json!(format!("REF_sim{repository}"))),
             "name" => Given::Leaf(json!(full.splitn(3, '/').nth(2))),
-            "prefix" => Given::Leaf(json!(full.splitn(3, '/').take(2).map(|part| format!("{part}/")).collect::<String>())),
+            "prefix" => {
+                Given::Leaf(json!(full.splitn(3, '/').take(2).map(|part| format!("{part}/")).collect::<String>()))
+            }
             "target" => target.map_or(Given::Null, |(_, sha)| Given::One(Object::Commit(sha))),
             _ => Given::NoField,
         }

@@ -18,6 +18,7 @@ mod graphql;
 mod handle;
 mod journal;
 mod openapi;
+mod port;
 mod render;
 mod repository;
 mod rest;
@@ -37,8 +38,11 @@ pub(crate) use endpoint::{Endpoint, REST};
 pub(crate) use faults::{Faults, Strike};
 pub(crate) use handle::{Github, NewRun};
 pub(crate) use journal::Logged;
+pub(crate) use port::SimForge;
 pub(crate) use repository::Role;
 pub(crate) use run::Run;
 pub(crate) use server::{Options, Server};
 pub(crate) use time::{http_date, rfc3339};
-pub(crate) use world::{Access, Account, Area, Checking, Edition, Issue, Issued, Kind, Level, Lifecycle, Pull, Token};
+pub(crate) use world::{
+    Access, Account, Area, Checking, Edition, Entry, Issue, Issued, Kind, Level, Lifecycle, Pull, Token,
+};

@@ -120,7 +120,9 @@ fn convert(schema: &Value, wanted: &mut BTreeSet<String>) -> Value {
     let mut out = Map::new();
     for (key, value) in members {
         let value = match (key.as_str(), value) {
-            ("nullable" | "example" | "examples" | "default" | "description" | "title" | "discriminator", _) => continue,
+            ("nullable" | "example" | "examples" | "default" | "description" | "title" | "discriminator", _) => {
+                continue;
+            }
             ("properties", Value::Object(properties)) => {
                 properties.iter().map(|(name, schema)| (name.clone(), convert(schema, wanted))).collect()
             }

@@ -329,7 +329,13 @@ impl World {
     }
 
     /// The entries directly in a directory, at most 1,000; none if there is no such directory.
-    pub(super) fn directory(&self, repository: &Repository, path: &str, files: &Files, revision: &str) -> Option<Value> {
+    pub(super) fn directory(
+        &self,
+        repository: &Repository,
+        path: &str,
+        files: &Files,
+        revision: &str,
+    ) -> Option<Value> {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
         let mut entries: Vec<(String, &str, usize)> = Vec::new();
         for (name, entry) in files.range(prefix.clone()..).take_while(|(name, _)| name.starts_with(&prefix)) {
