@@ -37,6 +37,7 @@ mod git_publish;
 mod git_publisher;
 mod git_read;
 mod github_sim;
+mod github_sim_doors;
 mod hostile_repository;
 mod lock_files;
 mod observe;

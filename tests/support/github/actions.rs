@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::render::put;
 use super::repository::Workflow;
 use super::rest::{Reply, Request, invalid};
 use super::run::{Attempt, Run};
@@ -107,7 +108,8 @@ impl World {
             .take(per_page)
             .map(|run| self.show(run, run.attempts.len()))
             .collect();
-        let mut reply = Reply::ok(json!({"total_count": runs.len(), "workflow_runs": shown}));
+        let listing = put(json!({"total_count": runs.len()}), [("workflow_runs", Value::Array(shown))]);
+        let mut reply = Reply::ok(listing);
         if runs.len() > page * per_page {
             let next = format!("{}/repositories/{id}/actions/workflows/{workflow}/runs?page={}", self.api, page + 1);
             reply = reply.header("link", format!("<{next}>; rel=\"next\""));

@@ -52,6 +52,8 @@ pub(crate) struct Answer {
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
     pub(crate) fault: Transport,
+    /// The server's clock when it answered, in Unix milliseconds.
+    pub(crate) at: i64,
 }
 
 impl Answer {
@@ -235,7 +237,7 @@ impl World {
             fault = Transport::Truncate(body.len() / 2);
         }
         let headers = self.headers(request, &reply, with_id, now);
-        Answer { status: reply.status, headers, body, fault }
+        Answer { status: reply.status, headers, body, fault, at: now }
     }
 
     fn headers(&self, request: &Request, reply: &Reply, with_id: bool, now: i64) -> Vec<(String, String)> {

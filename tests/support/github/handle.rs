@@ -75,6 +75,32 @@ impl Github {
         self.world().call(call, self.skew)
     }
 
+    /// The path before REST targets.
+    pub(super) fn rest_path(&self) -> String {
+        let world = self.world();
+        let path = if world.edition == Edition::Enterprise { "/api/v3" } else { "" };
+        format!("{}{path}", world.prefix)
+    }
+
+    /// Where this world says that it is: web pages, REST, GraphQL.
+    pub(super) fn own_addresses(&self) -> (String, String, String) {
+        let world = self.world();
+        (world.web.clone(), world.api.clone(), world.graphql_address())
+    }
+
+    /// The path of GraphQL.
+    pub(super) fn graphql_path(&self) -> String {
+        let world = self.world();
+        let path = if world.edition == Edition::Enterprise { "/api/graphql" } else { "/graphql" };
+        format!("{}{path}", world.prefix)
+    }
+
+    /// Lets time pass, if the clock is the world's own.
+    pub(super) fn delay(&self, ms: u64) {
+        let mut world = self.world();
+        world.now = world.now.map(|now| now.saturating_add_unsigned(ms));
+    }
+
     /// The same world seen through a server whose clock is off by so many milliseconds.
     pub(crate) fn skewed(&self, ms: i64) -> Self {
         Self { skew: ms, ..self.clone() }

@@ -43,4 +43,6 @@ pub(crate) use repository::Role;
 pub(crate) use run::Run;
 pub(crate) use server::{Options, Server};
 pub(crate) use time::{http_date, rfc3339};
-pub(crate) use world::{Access, Account, Area, Checking, Edition, Issue, Issued, Kind, Level, Lifecycle, Pull, Token};
+pub(crate) use world::{
+    Access, Account, Area, Checking, Edition, Entry, Issue, Issued, Kind, Level, Lifecycle, Pull, Token,
+};

@@ -3,8 +3,9 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use wq_action::forge::endpoint::Interface;
 use wq_action::forge::{Body, Broken, Forge, Headers, Host, Request, Response};
-use wq_action::ports::{Clock, SimulatedClock};
+use wq_action::ports::SimulatedClock;
 use wq_action::protocol::{At, Token};
 
 use super::call::{Call, Transport};
@@ -21,7 +22,8 @@ pub(crate) struct Port<'a> {
 impl<'a> Port<'a> {
     /// Calls with this token. Waiting for an answer that does not come moves the clock.
     pub(crate) fn new(github: &Github, token: &str, clock: &'a SimulatedClock) -> Self {
-        let host = Host::new(None, None, None).unwrap();
+        let (web, api, graphql) = github.own_addresses();
+        let host = Host::new(Some(&web), Some(&api), Some(&graphql)).expect("a simulated GitHub has valid addresses");
         Self { github: github.clone(), token: Mutex::new(token.to_owned()), host, clock }
     }
 
@@ -38,13 +40,16 @@ impl<'a> Port<'a> {
 
 impl Forge for Port<'_> {
     fn send(&self, request: &Request) -> Result<Response, Broken> {
-        let target = if request.target().is_empty() { "/graphql" } else { request.target() };
+        let target = match request.endpoint().interface {
+            Interface::Rest => format!("{}{}", self.github.rest_path(), request.target()),
+            Interface::Graphql => self.github.graphql_path(),
+        };
         let token = self.token.lock().unwrap().clone();
         let mut headers = vec![("authorization".to_owned(), format!("Bearer {token}"))];
         headers.push(("x-github-api-version".to_owned(), wq_action::forge::endpoint::API_VERSION.to_owned()));
         let answer = self.github.handle(&Call {
             method: request.endpoint().method.as_str(),
-            target,
+            target: &target,
             headers: &headers,
             body: request.body().unwrap_or("").as_bytes(),
         });
@@ -69,7 +74,7 @@ impl Forge for Port<'_> {
                 retry_after: number("retry-after"),
                 rate_remaining: number("x-ratelimit-remaining"),
                 rate_reset: number("x-ratelimit-reset"),
-                date: At::new(self.clock.now().get()).ok(),
+                date: At::new(answer.at).ok(),
                 location: text("location").as_deref().and_then(below),
                 accepted_permissions: text("x-accepted-github-permissions"),
                 oauth_scopes: text("x-oauth-scopes"),

@@ -69,6 +69,14 @@ fn with(mut value: Value, more: Value) -> Value {
     value
 }
 
+/// Adds members that are moved in whole; `json!` would build nested ones a second time.
+pub(super) fn put<const N: usize>(mut value: Value, more: [(&str, Value); N]) -> Value {
+    if let Value::Object(members) = &mut value {
+        members.extend(more.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    }
+    value
+}
+
 fn links(base: &str, links: &[(&str, &str)]) -> Map<String, Value> {
     links.iter().map(|(name, tail)| ((*name).to_owned(), Value::String(format!("{base}{tail}")))).collect()
 }
@@ -192,16 +200,16 @@ impl World {
         let url = format!("{base}/actions/runs/{}", run.id);
         let state = &run.attempts[attempt - 1];
         let previous = (attempt > 1).then(|| format!("{url}/attempts/{}", attempt - 1));
-        json!({
+        let shown = json!({
             "id": run.id, "name": title, "node_id": node("WFR", run.id), "head_branch": run.head_branch,
             "head_sha": run.head_sha, "path": run.path, "display_title": title, "run_number": run.number,
             "event": run.event, "status": state.status, "conclusion": state.conclusion, "workflow_id": run.workflow,
             "check_suite_id": run.id + 1, "check_suite_node_id": node("CS", run.id + 1), "url": url,
             "html_url": format!("{}/{full_name}/actions/runs/{}", self.web, run.id), "pull_requests": [],
             "created_at": rfc3339(run.created_at), "updated_at": rfc3339(state.updated_at),
-            "run_started_at": rfc3339(state.started_at), "actor": self.simple_user(run.actor),
+            "run_started_at": rfc3339(state.started_at),
             "run_attempt": attempt, "referenced_workflows": [],
-            "triggering_actor": self.simple_user(state.triggering_actor), "jobs_url": format!("{url}/jobs"),
+            "jobs_url": format!("{url}/jobs"),
             "logs_url": format!("{url}/logs"), "check_suite_url": format!("{base}/check-suites/{}", run.id + 1),
             "artifacts_url": format!("{url}/artifacts"), "cancel_url": format!("{url}/cancel"),
             "rerun_url": format!("{url}/rerun"), "previous_attempt_url": previous,
@@ -212,8 +220,14 @@ impl World {
                 "author": {"name": "somebody", "email": "somebody@example.invalid"},
                 "committer": {"name": "somebody", "email": "somebody@example.invalid"},
             },
-            "repository": minimal, "head_repository": minimal,
-        })
+        });
+        let nested = [
+            ("actor", self.simple_user(run.actor)),
+            ("triggering_actor", self.simple_user(state.triggering_actor)),
+            ("repository", minimal.clone()),
+            ("head_repository", minimal),
+        ];
+        put(shown, nested)
     }
 
     pub(super) fn render_issue(&self, repository: &Repository, number: u64, issue: &Issue) -> Value {

@@ -14,26 +14,29 @@ use super::endpoint::Endpoint;
 use super::faults::Strike;
 use super::handle::Shared;
 use super::journal::Logged;
-use super::world::{Area, Level, Named, World};
+use super::world::{Area, Edition, Level, Named, World};
 
 /// How to serve.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     /// How long an answer that never comes keeps the connection open.
     pub(crate) hang: Duration,
+    /// Whether replies carry this server's addresses, so that a client finds its own host in them; else the world's.
+    pub(crate) own_addresses: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { hang: Duration::from_secs(60) }
+        Self { hang: Duration::from_secs(60), own_addresses: true }
     }
 }
 
 /// A server of one world. It stops accepting when it is dropped.
 pub(crate) struct Server {
     port: u16,
-    prefix: String,
-    enterprise: bool,
+    web: String,
+    api: String,
+    graphql: String,
     stop: Arc<AtomicBool>,
 }
 
@@ -42,21 +45,27 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let stop = Arc::new(AtomicBool::new(false));
-        let (prefix, enterprise) = {
+        let (prefix, edition) = {
             let world = world.lock().unwrap();
-            (world.prefix.clone(), world.edition == super::world::Edition::Enterprise)
+            (world.prefix.clone(), world.edition)
         };
+        let web = format!("http://127.0.0.1:{port}{prefix}");
+        let (api, graphql) = match edition {
+            Edition::Dotcom => (web.clone(), format!("{web}/graphql")),
+            Edition::Enterprise => (format!("{web}/api/v3"), format!("{web}/api/graphql")),
+        };
+        let own = options.own_addresses.then(|| (web.clone(), api.clone()));
         let stopped = Arc::clone(&stop);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if stopped.load(Ordering::SeqCst) {
                     break;
                 }
-                let (world, options) = (Arc::clone(&world), options.clone());
-                std::thread::spawn(move || serve_one(&world, skew, &options, &stream));
+                let (world, own) = (Arc::clone(&world), own.clone());
+                std::thread::spawn(move || serve_one(&world, skew, own, options.hang, &stream));
             }
         });
-        Self { port, prefix, enterprise, stop }
+        Self { port, web, api, graphql, stop }
     }
 
     /// The port on 127.0.0.1.
@@ -65,19 +74,18 @@ impl Server {
     }
 
     /// What `GITHUB_SERVER_URL` would be; Git remotes are `{this}/owner/repo.git`.
-    pub(crate) fn server_url(&self) -> String {
-        format!("http://127.0.0.1:{}{}", self.port, self.prefix)
+    pub(crate) fn server_url(&self) -> &str {
+        &self.web
     }
 
     /// What `GITHUB_API_URL` would be.
-    pub(crate) fn api_url(&self) -> String {
-        if self.enterprise { format!("{}/api/v3", self.server_url()) } else { self.server_url() }
+    pub(crate) fn api_url(&self) -> &str {
+        &self.api
     }
 
     /// What `GITHUB_GRAPHQL_URL` would be.
-    pub(crate) fn graphql_url(&self) -> String {
-        let path = if self.enterprise { "/api/graphql" } else { "/graphql" };
-        format!("{}{path}", self.server_url())
+    pub(crate) fn graphql_url(&self) -> &str {
+        &self.graphql
     }
 }
 
@@ -89,7 +97,7 @@ impl Drop for Server {
     }
 }
 
-fn serve_one(world: &Shared, skew: i64, options: &Options, stream: &TcpStream) {
+fn serve_one(world: &Shared, skew: i64, own: Option<(String, String)>, hang: Duration, stream: &TcpStream) {
     let Some(request) = read_request(stream) else { return };
     let answer = match git_service(&request) {
         Some(service) => git(world, &request, service),
@@ -100,14 +108,19 @@ fn serve_one(world: &Shared, skew: i64, options: &Options, stream: &TcpStream) {
             };
             let call =
                 Call { method: &request.method, target: &target, headers: &request.headers, body: &request.body };
-            world.lock().unwrap().call(&call, skew)
+            let mut world = world.lock().unwrap();
+            let theirs = (world.web.clone(), world.api.clone());
+            (world.web, world.api) = own.unwrap_or_else(|| theirs.clone());
+            let answer = world.call(&call, skew);
+            (world.web, world.api) = theirs;
+            answer
         }
     };
-    send(stream, &answer, options);
+    send(stream, &answer, hang);
 }
 
 /// Sends an answer as its fault says.
-fn send(mut stream: &TcpStream, answer: &Answer, options: &Options) {
+fn send(mut stream: &TcpStream, answer: &Answer, hang: Duration) {
     let mut head = format!("HTTP/1.1 {} Status\r\nConnection: close\r\n", answer.status);
     for (name, value) in &answer.headers {
         head.push_str(&format!("{name}: {value}\r\n"));
@@ -119,7 +132,7 @@ fn send(mut stream: &TcpStream, answer: &Answer, options: &Options) {
     let body = match answer.fault {
         Transport::DropBefore | Transport::DropAfter => return,
         Transport::Reset => return drop(stream.write_all(b"HTTP/1.1 2")),
-        Transport::Timeout => return std::thread::sleep(options.hang),
+        Transport::Timeout => return std::thread::sleep(hang),
         Transport::Truncate(length) => &answer.body[..length.min(answer.body.len())],
         Transport::Delay(ms) => {
             std::thread::sleep(Duration::from_millis(ms));
@@ -145,7 +158,7 @@ fn git_service(request: &Request) -> Option<Endpoint> {
 
 fn plain(status: u16, headers: &[(&str, &str)]) -> Answer {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Answer { status, headers, body: Vec::new(), fault: Transport::Deliver }
+    Answer { status, headers, body: Vec::new(), fault: Transport::Deliver, at: 0 }
 }
 
 /// Answers a Git request from the attached repository, to a token that may. The world is not locked meanwhile, as
@@ -179,7 +192,7 @@ fn git(world: &Shared, request: &Request, service: Endpoint) -> Answer {
             let (status, headers, body) = backend(bare.around(), &inner);
             let headers = headers.lines().filter_map(|line| line.split_once(": "));
             let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-            Answer { status, headers, body, fault: Transport::Deliver }
+            Answer { status, headers, body, fault: Transport::Deliver, at: 0 }
         }
     };
     match strike {

@@ -225,6 +225,14 @@ impl World {
         })
     }
 
+    /// The address of GraphQL, for addresses in replies.
+    pub(super) fn graphql_address(&self) -> String {
+        match self.edition {
+            Edition::Dotcom => format!("{}/graphql", self.api),
+            Edition::Enterprise => format!("{}/api/graphql", self.web),
+        }
+    }
+
     /// A number that was not given before: ids grow from `base`.
     pub(super) fn fresh(&mut self, base: u64) -> u64 {
         self.next += 1;
