@@ -120,6 +120,7 @@ impl World {
             fault: strike.as_ref().map(|strike| format!("{strike:?}")),
         });
         let checked = self.checks(endpoint);
+        self.checked = checked;
         if checked {
             let found = check::request(self.edition, call.method, &request);
             self.violations.extend(found);
@@ -231,8 +232,11 @@ impl World {
                 with_id = false;
             }
         }
-        let body =
-            raw.unwrap_or_else(|| reply.body.as_ref().map_or_else(Vec::new, |body| body.to_string().into_bytes()));
+        let body = match (raw, &reply.body) {
+            (Some(raw), _) => raw,
+            (None, Some(body)) => self.spell(body).into_bytes(),
+            (None, None) => Vec::new(),
+        };
         if fault == Transport::Truncate(0) {
             fault = Transport::Truncate(body.len() / 2);
         }

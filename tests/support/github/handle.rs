@@ -131,6 +131,7 @@ impl Github {
         let mut world = self.world();
         world.web = web.to_owned();
         world.api = api.to_owned();
+        world.spelled.clear();
     }
 
     /// The API versions that the host serves, the default first.

@@ -192,11 +192,50 @@ impl World {
         })
     }
 
+    /// An account (`u`) or a repository (`r`) within a run: in full if the reply is checked, else as an abbreviation
+    /// that [`World::spell`] replaces. Most of a run's text is in these, and a simulated day reads many runs.
+    fn brief(&self, kind: char, id: u64) -> Value {
+        match (self.checked, kind) {
+            (false, _) => Value::String(format!("\u{1}{kind}{id}\u{1}")),
+            (true, 'u') => self.simple_user(id),
+            (true, _) => self.minimal_repository(&self.repositories[&id]),
+        }
+    }
+
+    /// The text of a reply.
+    pub(super) fn spell(&mut self, body: &Value) -> String {
+        const MARK: &str = "\\u0001";
+        let text = body.to_string();
+        if self.checked || !text.contains(MARK) {
+            return text;
+        }
+        let mut out = String::with_capacity(4 * text.len());
+        // Outside and inside of marks in turn, each mark within quotes of its own.
+        for (index, part) in text.split(MARK).enumerate() {
+            if index % 2 == 0 {
+                let part = if index > 0 { part.strip_prefix('"').unwrap_or(part) } else { part };
+                out.push_str(part);
+                continue;
+            }
+            out.pop();
+            let (kind, id) = (&part[..1], part[1..].parse().unwrap_or(0));
+            let key = (if kind == "u" { 'u' } else { 'r' }, id);
+            if !self.spelled.contains_key(&key) {
+                let full = match key.0 {
+                    'u' => self.simple_user(id),
+                    _ => self.minimal_repository(&self.repositories[&id]),
+                };
+                self.spelled.insert(key, full.to_string());
+            }
+            out.push_str(&self.spelled[&key]);
+        }
+        out
+    }
+
     /// A run as its `attempt` (counted from 1) shows it.
     pub(super) fn render_run(&self, run: &Run, attempt: usize, title: &str) -> Value {
         let repository = &self.repositories[&run.repository];
         let (base, full_name) = (self.repository_api(repository), self.full_name(repository));
-        let minimal = self.minimal_repository(repository);
         let url = format!("{base}/actions/runs/{}", run.id);
         let state = &run.attempts[attempt - 1];
         let previous = (attempt > 1).then(|| format!("{url}/attempts/{}", attempt - 1));
@@ -222,10 +261,10 @@ impl World {
             },
         });
         let nested = [
-            ("actor", self.simple_user(run.actor)),
-            ("triggering_actor", self.simple_user(state.triggering_actor)),
-            ("repository", minimal.clone()),
-            ("head_repository", minimal),
+            ("actor", self.brief('u', run.actor)),
+            ("triggering_actor", self.brief('u', state.triggering_actor)),
+            ("repository", self.brief('r', run.repository)),
+            ("head_repository", self.brief('r', run.repository)),
         ];
         put(shown, nested)
     }

@@ -111,8 +111,10 @@ fn serve_one(world: &Shared, skew: i64, own: Option<(String, String)>, hang: Dur
             let mut world = world.lock().unwrap();
             let theirs = (world.web.clone(), world.api.clone());
             (world.web, world.api) = own.unwrap_or_else(|| theirs.clone());
+            world.spelled.clear();
             let answer = world.call(&call, skew);
             (world.web, world.api) = theirs;
+            world.spelled.clear();
             answer
         }
     };

@@ -189,6 +189,10 @@ pub(crate) struct World {
     pub(super) journal: Journal,
     pub(super) checking: Checking,
     pub(super) violations: Vec<String>,
+    /// Whether the current reply is held against the schemas; else it may hold abbreviations (see `render`).
+    pub(super) checked: bool,
+    /// The text of abbreviations, while nothing changes them.
+    pub(super) spelled: HashMap<(char, u64), String>,
     next: u64,
 }
 
@@ -213,6 +217,8 @@ impl World {
             journal: Journal::default(),
             checking: Checking::Every,
             violations: Vec::new(),
+            checked: true,
+            spelled: HashMap::new(),
             next: 0,
         }
     }
@@ -253,6 +259,7 @@ impl World {
             Some(Named::Here(id) | Named::Moved(id)) => id,
             None => panic!("the simulated GitHub has no repository of that name"),
         };
+        self.spelled.clear();
         self.repositories.get_mut(&id).unwrap()
     }
 
