@@ -40,9 +40,12 @@ use Endpoint::{
     WorkflowRuns,
 };
 
+/// An endpoint, its method, its template and the permission that it needs.
+pub(crate) type Row = (Endpoint, &'static str, &'static str, Option<(Area, Level)>);
+
 /// Method, template and needed permission of every endpoint of the REST API. A last parameter takes the rest of the
 /// path.
-pub(crate) const REST: &[(Endpoint, &str, &str, Option<(Area, Level)>)] = &[
+pub(crate) const REST: &[Row] = &[
     (User, "GET", "/user", None),
     (Account, "GET", "/users/{username}", None),
     (Repository, "GET", "/repos/{owner}/{repo}", Some((Area::Metadata, Level::Read))),
@@ -100,7 +103,7 @@ impl Endpoint {
         REST.iter().find(|row| row.0 == self).and_then(|row| row.3)
     }
 
-    fn row(self) -> &'static (Endpoint, &'static str, &'static str, Option<(Area, Level)>) {
+    fn row(self) -> &'static Row {
         REST.iter().find(|row| row.0 == self).expect("only REST endpoints are asked for a row")
     }
 
