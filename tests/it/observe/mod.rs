@@ -8,3 +8,4 @@ mod fake;
 mod identity;
 mod mapping;
 mod publication;
+mod world;
