@@ -154,6 +154,7 @@ fn publisher(transport: &dyn Transport) -> Publisher<'_> {
         clock: &SystemClock,
         entropy: &SystemEntropy,
         retries: Retries::default(),
+        confirm_empty: None,
     };
     Publisher::new(setup).unwrap()
 }

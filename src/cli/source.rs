@@ -190,6 +190,7 @@ impl Access {
             clock: &SystemClock,
             entropy: &SystemEntropy,
             retries: Retries::default(),
+            confirm_empty: None,
         })?)
     }
 

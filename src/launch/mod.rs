@@ -2,6 +2,7 @@
 //! one POST, binding, reconciliation, observations of what Work waits for, and the deployment of worker revisions.
 
 pub mod bind;
+pub mod confirm;
 pub mod credential;
 pub mod discover;
 pub mod error;

@@ -27,6 +27,8 @@ impl Author {
 
 /// Message of a commit that publishes a request.
 const MESSAGE: &str = "Publish checked fair work queue request";
+/// Message of the commit that makes an empty repository's default branch.
+const PREPARATION: &str = "Initialize repository for work queue";
 
 /// Writes a commit with at most one parent. Its message carries a random 128-bit nonce, so two processes that publish
 /// the same content in the same second do not make the same commit (decision 12).
@@ -41,13 +43,36 @@ pub fn write_commit(
     clock: &dyn Clock,
     entropy: &dyn Entropy,
 ) -> Result<ObjectId, LedgerError> {
-    let seconds = clock.now().get() / 1000;
     let nonce = entropy.nonce()?;
+    write(store, tree, parent, author, clock, &format!("{MESSAGE}\n\nPublisher-Nonce: {nonce}\n"))
+}
+
+/// Writes the commit that makes an empty repository's default branch: no parent, and no nonce, because nobody claims it.
+///
+/// # Errors
+/// `io_failed`.
+pub fn write_preparation(
+    store: &Store,
+    tree: ObjectId,
+    author: Author,
+    clock: &dyn Clock,
+) -> Result<ObjectId, LedgerError> {
+    write(store, tree, None, author, clock, &format!("{PREPARATION}\n"))
+}
+
+fn write(
+    store: &Store,
+    tree: ObjectId,
+    parent: Option<ObjectId>,
+    author: Author,
+    clock: &dyn Clock,
+    message: &str,
+) -> Result<ObjectId, LedgerError> {
+    let seconds = clock.now().get() / 1000;
     let parent_line = parent.map(|parent| format!("parent {parent}\n")).unwrap_or_default();
     let who = author.line();
-    let text = format!(
-        "tree {tree}\n{parent_line}author {who} {seconds} +0000\ncommitter {who} {seconds} +0000\n\n{MESSAGE}\n\nPublisher-Nonce: {nonce}\n"
-    );
+    let text =
+        format!("tree {tree}\n{parent_line}author {who} {seconds} +0000\ncommitter {who} {seconds} +0000\n\n{message}");
     let id = store.write(Kind::Commit, text.as_bytes())?;
     store.built(id, parent);
     Ok(id)

@@ -2,6 +2,7 @@
 //! publication.md 1 to 3).
 
 mod ancestry;
+mod bootstrap;
 pub mod cold;
 pub mod commit_object;
 pub mod compact;
@@ -24,6 +25,7 @@ pub mod simulated;
 pub mod store;
 pub mod tree;
 
+pub use bootstrap::{Admit, ConfirmEmpty, Proposal};
 pub use compact::{Compacted, Compaction, CompactionPlan};
 pub use current::Current;
 pub use error::{Class, LedgerError};

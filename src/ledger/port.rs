@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use super::bootstrap::Proposal;
 use super::current::Current;
 use super::error::LedgerError;
 use super::publisher::{Decide, Publication, Publisher, Queue};
 use crate::protocol::commit::FrozenRequest;
-use crate::protocol::policy::Policy;
 
 /// One queue branch.
 pub trait Ledger {
@@ -31,7 +31,7 @@ pub trait Ledger {
     fn publish(
         &mut self,
         request: &FrozenRequest,
-        proposal: Option<&Policy>,
+        proposal: Option<&Proposal<'_>>,
         decide: &mut Decide<'_>,
     ) -> Result<Publication, LedgerError>;
 }
@@ -48,7 +48,7 @@ impl Ledger for Publisher<'_> {
     fn publish(
         &mut self,
         request: &FrozenRequest,
-        proposal: Option<&Policy>,
+        proposal: Option<&Proposal<'_>>,
         decide: &mut Decide<'_>,
     ) -> Result<Publication, LedgerError> {
         Publisher::publish(self, request, proposal, decide)

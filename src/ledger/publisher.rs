@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gix::ObjectId;
 
+use super::bootstrap::{ConfirmEmpty, Proposal};
 use super::commit_object::Author;
 use super::current::{Current, nonextending};
 use super::error::{Class, LedgerError};
@@ -42,6 +43,8 @@ pub struct Setup<'a> {
     pub entropy: &'a dyn Entropy,
     /// Attempts.
     pub retries: Retries,
+    /// What confirms that a server's repository without a branch is empty; without it such a repository is unavailable.
+    pub confirm_empty: Option<&'a ConfirmEmpty<'a>>,
 }
 
 /// The queue as a read found it.
@@ -51,7 +54,8 @@ pub enum Queue {
     Present(Arc<Current>),
     /// There is none yet.
     Absent,
-    /// The server shows an empty repository; see [`Head::EmptyRepository`].
+    /// The server shows an empty repository, and there is nothing to ask for confirmation; see
+    /// [`Head::EmptyRepository`].
     EmptyRepository,
 }
 
@@ -161,6 +165,8 @@ pub struct Publisher<'a> {
     pub(super) scanner: Scanner,
     /// What was read last; every later read must extend it.
     pub(super) last: Option<Arc<Current>>,
+    /// True if the last read was of a repository that a server shows without any branch.
+    pub(super) branchless: bool,
 }
 
 impl<'a> Publisher<'a> {
@@ -170,7 +176,7 @@ impl<'a> Publisher<'a> {
     /// `io_failed` when the store cannot be made.
     pub fn new(setup: Setup<'a>) -> Result<Self, LedgerError> {
         let scanner = Scanner::new(&setup.host);
-        Ok(Self { setup, store: Store::new()?, scanner, last: None })
+        Ok(Self { setup, store: Store::new()?, scanner, last: None, branchless: false })
     }
 
     /// The private store, to look at: what was read, what it holds.
@@ -183,9 +189,11 @@ impl<'a> Publisher<'a> {
     ///
     /// # Errors
     /// As [`read_head`] and [`Current::replay`]; `ledger_nonextending` when the branch does not extend what this
-    /// publisher read before.
+    /// publisher read before; `repository_unavailable` when a server shows no branch and the service does not confirm
+    /// that there is none.
     pub fn read(&mut self) -> Result<Queue, LedgerError> {
         let head = read_head(self.setup.transport, &self.store, &self.setup.branch)?;
+        self.branchless = head == Head::EmptyRepository;
         match head {
             Head::Present(snapshot) => {
                 let current = match self.last.take() {
@@ -201,6 +209,7 @@ impl<'a> Publisher<'a> {
             }
             Head::Absent | Head::EmptyRepository if self.last.is_some() => Err(nonextending()),
             Head::Absent => Ok(Queue::Absent),
+            Head::EmptyRepository if self.is_confirmed_empty()? => Ok(Queue::Absent),
             Head::EmptyRepository => Ok(Queue::EmptyRepository),
         }
     }
@@ -227,13 +236,14 @@ impl<'a> Publisher<'a> {
         request: &FrozenRequest,
         proposal: Option<&Policy>,
     ) -> Result<Publication, LedgerError> {
-        self.publish(request, proposal, &mut |projection, scanner, at| {
+        self.publish(request, proposal.map(Proposal::plain).as_ref(), &mut |projection, scanner, at| {
             projection.decide(scanner, request, at, &[]).map_err(LedgerError::from)
         })
     }
 
     /// Publishes a request: decides it on the state that is read, appends it by compare-and-swap, and repeats from
-    /// the read after a lost race. The request id makes the whole call idempotent.
+    /// the read after a lost race. The request id makes the whole call idempotent. `proposal` is what a first submission
+    /// brings.
     ///
     /// # Errors
     /// By class: *denied* (`publication_denied`, `actor_unauthorized`, …), *invalid* (whatever replay would raise,
@@ -242,7 +252,7 @@ impl<'a> Publisher<'a> {
     pub fn publish(
         &mut self,
         request: &FrozenRequest,
-        proposal: Option<&Policy>,
+        proposal: Option<&Proposal<'_>>,
         decide: &mut Decide<'_>,
     ) -> Result<Publication, LedgerError> {
         super::register::publish(self, request, proposal, decide)
@@ -277,6 +287,10 @@ impl Register for Publisher<'_> {
 
     fn offer(&mut self, base: Option<&Current>, next: Projection) -> Result<(PushOutcome, Current), LedgerError> {
         Publisher::offer(self, base, next)
+    }
+
+    fn admit_first(&mut self, proposal: &Proposal<'_>, next: &Projection) -> Result<(), LedgerError> {
+        Publisher::admit_first(self, proposal, next)
     }
 
     fn adopt(&mut self, current: &Arc<Current>) {

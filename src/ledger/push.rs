@@ -4,7 +4,7 @@
 use gix::ObjectId;
 use gix::objs::Kind;
 
-use super::commit_object::{Author, write_commit};
+use super::commit_object::{Author, write_commit, write_preparation};
 use super::error::LedgerError;
 use super::git::{PushOutcome, Transport};
 use super::head::Snapshot;
@@ -83,5 +83,39 @@ impl Candidate {
     ) -> Result<PushOutcome, LedgerError> {
         self.check(store, base, validated)?;
         transport.push(store.path(), self.commit, &branch.reference(), self.expected)
+    }
+}
+
+/// Directory and name of the one file on a default branch that is made here.
+const PREPARED: (&str, &str) = (".gh-aw", "work-queue-bootstrap");
+/// Its content.
+const PREPARED_TEXT: &str = "The queue branch of this repository holds the authoritative queue ledger.\n";
+
+/// The first commit of an empty repository's default branch (publication.md 3.5): one file that says what the queue
+/// branch is, neither Policy nor Work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preparation(ObjectId);
+
+impl Preparation {
+    /// Writes its blob, trees and commit.
+    ///
+    /// # Errors
+    /// `io_failed`.
+    pub fn build(store: &Store, author: Author, clock: &dyn Clock) -> Result<Self, LedgerError> {
+        let entry = |mode: &str, name: &str, id: ObjectId| {
+            store.write(Kind::Tree, &[mode.as_bytes(), b" ", name.as_bytes(), b"\0", id.as_slice()].concat())
+        };
+        let blob = store.write(Kind::Blob, PREPARED_TEXT.as_bytes())?;
+        let directory = entry("100644", PREPARED.1, blob)?;
+        let root = entry("40000", PREPARED.0, directory)?;
+        write_preparation(store, root, author, clock).map(Self)
+    }
+
+    /// Offers it for a branch that must not exist yet.
+    ///
+    /// # Errors
+    /// `git_unavailable`, or `ledger_invalid` for a reported forced update.
+    pub fn push(&self, transport: &dyn Transport, store: &Store, branch: &Branch) -> Result<PushOutcome, LedgerError> {
+        transport.push(store.path(), self.0, &branch.reference(), None)
     }
 }

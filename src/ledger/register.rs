@@ -3,22 +3,19 @@
 
 use std::sync::Arc;
 
+use super::bootstrap::{Proposal, bootstrap};
 use super::current::Current;
-use super::error::{Class, LedgerError};
+use super::error::LedgerError;
 use super::git::PushOutcome;
 use super::guard;
 use super::judge::{committed, judge};
-use super::publisher::{
-    Attempt, Decide, LaunchPermit, Outcome, Publication, Queue, doubtful, missing, unconfirmed, unresolved,
-};
+use super::publisher::{Attempt, Decide, LaunchPermit, Outcome, Publication, Queue, doubtful, unconfirmed, unresolved};
 use super::retry::Retries;
 use crate::engine::{Decision, Generated, Projection};
 use crate::ports::{Clock, Entropy};
-use crate::protocol::actor::Role;
 use crate::protocol::commit::FrozenRequest;
 use crate::protocol::json::Scanner;
-use crate::protocol::policy::Policy;
-use crate::protocol::request::{RequestKind, fingerprint};
+use crate::protocol::request::fingerprint;
 use crate::protocol::{At, Code, CommitId, Fault, RepositoryName, Wire as _};
 
 /// What every publication needs beside the versions.
@@ -42,6 +39,11 @@ pub(super) trait Register {
 
     /// Offers the version that follows `base`, or the first one. Returns the report and that version.
     fn offer(&mut self, base: Option<&Current>, next: Projection) -> Result<(PushOutcome, Current), LedgerError>;
+
+    /// Whatever stands between a validated first version and its offer: the caller's judgement at least.
+    fn admit_first(&mut self, proposal: &Proposal<'_>, next: &Projection) -> Result<(), LedgerError> {
+        proposal.judge(next)
+    }
 
     /// Takes an acknowledged version for what was read last.
     fn adopt(&mut self, current: &Arc<Current>);
@@ -70,7 +72,7 @@ enum Step {
 pub(super) fn publish(
     register: &mut dyn Register,
     request: &FrozenRequest,
-    proposal: Option<&Policy>,
+    proposal: Option<&Proposal<'_>>,
     decide: &mut Decide<'_>,
 ) -> Result<Publication, LedgerError> {
     check_request(&register.means(), request)?;
@@ -104,6 +106,9 @@ pub(super) fn publish(
         };
         let stopped = generated.stopped.clone();
         let commit_id = generated.commit.id.clone();
+        if let (None, Some(proposal)) = (&base, proposal) {
+            register.admit_first(proposal, &generated.next)?;
+        }
         let (result, next) = register.offer(base.as_deref(), generated.next)?;
         // The next read then extends the only copy of what was read, instead of a second one.
         drop(base);
@@ -130,7 +135,7 @@ pub(super) fn publish(
 fn step(
     scanner: &mut Scanner,
     request: &FrozenRequest,
-    proposal: Option<&Policy>,
+    proposal: Option<&Proposal<'_>>,
     base: Option<&Current>,
     at: At,
     decide: &mut Decide<'_>,
@@ -140,7 +145,7 @@ fn step(
             if let Some(commit_id) = committed(&current.projection, request)? {
                 return Ok((Step::Committed(commit_id), at));
             }
-            guard::check_proposal(&current.projection, proposal)?;
+            guard::check_proposal(&current.projection, proposal.map(|proposal| proposal.policy))?;
             decide(&current.projection, scanner, at)?
         }
         None => bootstrap(scanner, request, proposal, at)?,
@@ -170,30 +175,6 @@ fn check_request(means: &Means<'_>, request: &FrozenRequest) -> Result<(), Ledge
         return refuse(Code::ActorUnauthorized, "the role may not issue this kind of request");
     }
     Ok(())
-}
-
-/// A first submission, if this request may make the queue (publication.md 3.2).
-fn bootstrap(
-    scanner: &mut Scanner,
-    request: &FrozenRequest,
-    proposal: Option<&Policy>,
-    at: At,
-) -> Result<Decision, LedgerError> {
-    match (request.actor.role, request.kind) {
-        (Role::Worker, _) => Err(Fault::new(Code::ClaimScopeInvalid, "a worker cannot make a queue").into()),
-        (Role::Producer | Role::Dispatcher, RequestKind::Submit) => {
-            let policy = proposal.ok_or_else(|| {
-                LedgerError::new(
-                    Code::PolicyMissing,
-                    Class::Absent,
-                    "there is no queue yet, and the submission proposes no Policy",
-                    "Submit with a Policy proposal.",
-                )
-            })?;
-            Ok(Projection::bootstrap(scanner, request, &policy.source, at)?)
-        }
-        _ => Err(missing()),
-    }
 }
 
 /// After an attempt that was not acknowledged: reads again and looks for the request. A denial is raised only if

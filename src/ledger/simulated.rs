@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use gix::ObjectId;
 
+use super::bootstrap::Proposal;
 use super::current::Current;
 use super::error::{Class, LedgerError};
 use super::git::{Ambiguity, PushOutcome};
@@ -18,7 +19,6 @@ use crate::ports::{Clock, Entropy};
 use crate::protocol::commit::FrozenRequest;
 use crate::protocol::identity::sha256_hex;
 use crate::protocol::json::Scanner;
-use crate::protocol::policy::Policy;
 use crate::protocol::{Code, RepositoryName};
 
 /// What happens to one operation.
@@ -219,7 +219,7 @@ impl Ledger for SimulatedLedger<'_> {
     fn publish(
         &mut self,
         request: &FrozenRequest,
-        proposal: Option<&Policy>,
+        proposal: Option<&Proposal<'_>>,
         decide: &mut Decide<'_>,
     ) -> Result<Publication, LedgerError> {
         publish(self, request, proposal, decide)

@@ -246,6 +246,7 @@ fn publisher<'a>(transport: &'a dyn Transport, clock: &'a SimulatedClock) -> Pub
         clock,
         entropy: &SystemEntropy,
         retries: Retries::default(),
+        confirm_empty: None,
     };
     Publisher::new(setup).unwrap()
 }

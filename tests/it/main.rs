@@ -28,6 +28,7 @@ mod failures;
 mod fixtures;
 mod fuzz_seeds;
 mod git_ancestry;
+mod git_bootstrap;
 mod git_compact;
 mod git_environment;
 mod git_extend;

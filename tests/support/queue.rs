@@ -86,6 +86,7 @@ impl<T: Transport> World<T> {
             clock: &self.clock,
             entropy: &SystemEntropy,
             retries: self.retries,
+            confirm_empty: None,
         };
         Publisher::new(setup).unwrap()
     }

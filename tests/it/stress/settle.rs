@@ -38,6 +38,7 @@ impl<'a> Settler<'a> {
             clock: &SystemClock,
             entropy: &SystemEntropy,
             retries: Retries::default(),
+            confirm_empty: None,
         };
         Self { publisher: Publisher::new(setup).unwrap(), requests: 0 }
     }
