@@ -16,8 +16,12 @@ pub struct Route {
 }
 
 impl Route {
-    fn of(profile: &WorkerProfile) -> Result<Self, Fault> {
-        if profile.revision.as_str().bytes().all(|digit| digit == b'0') {
+    /// The route of a profile.
+    ///
+    /// # Errors
+    /// `policy_invalid` for the all-zero revision.
+    pub fn of(profile: &WorkerProfile) -> Result<Self, Fault> {
+        if super::default_revision::is_null(&profile.revision) {
             return Err(Fault::new(Code::PolicyInvalid, "a worker route has the all-zero revision"));
         }
         Ok(Self {
