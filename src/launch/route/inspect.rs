@@ -118,10 +118,11 @@ impl<'a> Inspector<'a> {
     }
 
     /// Inspects the worker of a compiled workflow's path at a revision: declaration in the source, assignment input and
-    /// contract stamp in the compiled file, then the registration.
+    /// contract stamp in the compiled file, then the registration. A path of no workflow and the all-zero revision have
+    /// no source.
     ///
     /// # Errors
-    /// `policy_invalid` for a path of no workflow and the all-zero revision; whatever a lookup fails with, unchanged.
+    /// Whatever a lookup fails with, unchanged.
     pub fn inspect(&self, workflow: &Identity, revision: &Revision) -> Result<Inspected, LaunchError> {
         let key = (workflow.clone(), revision.clone());
         if let Some(seen) = self.seen.borrow().get(&key) {
@@ -134,8 +135,8 @@ impl<'a> Inspector<'a> {
     }
 
     fn look(&self, workflow: &Identity, revision: &Revision) -> Result<Inspected, LaunchError> {
-        let name = checked_name(workflow, revision)?;
         let broken = |part, flaw| Inspected { contract: None, problem: Some(Problem { part, flaw }) };
+        let Ok(name) = checked_name(workflow, revision) else { return Ok(broken(Part::Source, Flaw::Missing)) };
         let source = match self.file(revision, &format!("{WORKFLOWS}/{name}.md"), SourceFile::read)? {
             Ok(source) => source,
             Err(flaw) => return Ok(broken(Part::Source, flaw)),

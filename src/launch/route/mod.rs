@@ -11,7 +11,7 @@ mod select;
 mod source;
 mod yaml;
 
-pub use allowlist::{CONTROL_CONFIG, HANDLER_CONFIG};
+pub use allowlist::{CONTROL_CONFIG, HANDLER_CONFIG, compiled_lists};
 pub use default_revision::{DefaultRevision, default_branch, default_revision};
 pub use defect::Defect;
 pub use inspect::{
@@ -19,5 +19,5 @@ pub use inspect::{
 };
 pub use lock::{ASSIGNMENT_INPUT, CONTRACT_VARIABLE, LockFile};
 pub use resolve::{Resolved, resolve};
-pub use select::{Admission, Route, routes_to_verify};
+pub use select::{Admission, Route, routes_of_genesis, routes_to_verify};
 pub use source::{Finding, SourceFile};
