@@ -44,7 +44,7 @@ struct File {
 }
 
 /// Why a file that is there cannot be used (publication.md 4.5: local to the worker that it belongs to).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unusable {
     /// It is no regular file at exactly this path.
     NotRegular,

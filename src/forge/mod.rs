@@ -20,7 +20,7 @@ mod repositories;
 
 pub use actions::{Posted, RunFilter};
 pub use client::{Client, Patience};
-pub use contents::{Entry, EntryKind};
+pub use contents::{Entry, EntryKind, Unusable};
 pub use error::{Failure, ForgeError};
 pub use host::Host;
 pub use http::HttpForge;

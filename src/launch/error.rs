@@ -93,6 +93,20 @@ impl From<ForgeError> for LaunchError {
     }
 }
 
+/// For what is decided inside a publication. Nothing was written by it; what the host refused is *denied*.
+impl From<LaunchError> for LedgerError {
+    fn from(error: LaunchError) -> Self {
+        match error {
+            LaunchError::Ledger(error) => error,
+            LaunchError::Refused(fault) => fault.into(),
+            LaunchError::Forge(error) => {
+                let class = if error.code().exit() == 4 { Class::Denied } else { Class::Unavailable };
+                Self::new(error.code(), class, error.message(), error.action()).with_status(error.status())
+            }
+        }
+    }
+}
+
 impl fmt::Display for LaunchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code(), self.message())

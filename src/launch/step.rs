@@ -37,7 +37,8 @@ pub fn step_id(actor: &Actor, parts: &[&str]) -> RequestId {
     request_id(actor, &intent_id(&purpose(parts)))
 }
 
-fn listed(operations: &[Operation]) -> String {
+/// The parameters of a request that carries its operations.
+pub(super) fn listed(operations: &[Operation]) -> String {
     let mut writer = Writer::new();
     writer.object(|members| {
         members.name("operations", |w| w.array(operations, |w, operation| operation.write(w)));

@@ -75,6 +75,15 @@ fn read_configuration(value: &Yaml, optional: bool) -> Result<Vec<[Option<Names>
     Ok(places)
 }
 
+/// The two lists of a configuration of the queue's controls as it stands in a job's environment:
+/// `work_queue_workflows`, then `aw_context_workflows`, each none where it is not there.
+///
+/// # Errors
+/// [`Defect::ControlsMalformed`], [`Defect::ControlsDuplicated`].
+pub fn compiled_lists(configuration: &str) -> Result<[Option<BTreeSet<String>>; 2], Defect> {
+    read_lists(&lenient::read(configuration).map_err(|_| Defect::ControlsMalformed)?)
+}
+
 fn read_lists(object: &Json) -> Result<[Option<Names>; 2], Defect> {
     let [first, second] = LISTS;
     Ok([read_list(object, first)?, read_list(object, second)?])

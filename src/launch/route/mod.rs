@@ -1,15 +1,23 @@
-//! Worker routes as they are written: compiled workflows, their sources, and which routes to verify
-//! (publication.md 4). Pure functions over bytes; fetching them is done elsewhere.
+//! Worker routes (publication.md 4): compiled workflows, their sources, which routes to verify, and what the host shows
+//! of them at one revision. Reading is apart from fetching: files are judged as bytes, and `inspect` and `resolve` fetch.
 
 mod allowlist;
+mod default_revision;
 mod defect;
+mod inspect;
 mod lock;
+mod resolve;
 mod select;
 mod source;
 mod yaml;
 
-pub use allowlist::{CONTROL_CONFIG, HANDLER_CONFIG};
+pub use allowlist::{CONTROL_CONFIG, HANDLER_CONFIG, compiled_lists};
+pub use default_revision::{DefaultRevision, default_branch, default_revision};
 pub use defect::Defect;
+pub use inspect::{
+    Flaw, Inspected, Inspector, Part, Problem, WORKFLOWS, verify_policy, verify_route, verify_routes, workflow_name,
+};
 pub use lock::{ASSIGNMENT_INPUT, CONTRACT_VARIABLE, LockFile};
-pub use select::{Admission, Route, routes_to_verify};
+pub use resolve::{Resolved, resolve};
+pub use select::{Admission, Route, routes_of_genesis, routes_to_verify};
 pub use source::{Finding, SourceFile};

@@ -1,5 +1,7 @@
 //! Which routes an admission has to verify (publication.md 4.4, the table).
 
+use crate::engine::Projection;
+use crate::engine::state::WorkState;
 use crate::protocol::policy::{Policy, WorkerProfile};
 use crate::protocol::work::WorkDraft;
 use crate::protocol::{Code, Digest, Fault, Identity, Revision};
@@ -16,8 +18,12 @@ pub struct Route {
 }
 
 impl Route {
-    fn of(profile: &WorkerProfile) -> Result<Self, Fault> {
-        if profile.revision.as_str().bytes().all(|digit| digit == b'0') {
+    /// The route of a profile.
+    ///
+    /// # Errors
+    /// `policy_invalid` for the all-zero revision.
+    pub fn of(profile: &WorkerProfile) -> Result<Self, Fault> {
+        if super::default_revision::is_null(&profile.revision) {
             return Err(Fault::new(Code::PolicyInvalid, "a worker route has the all-zero revision"));
         }
         Ok(Self {
@@ -59,6 +65,26 @@ pub fn routes_to_verify(admission: Admission<'_>, policy: &Policy) -> Result<Vec
         }
         _ => Vec::new(),
     };
+    routes.sort();
+    routes.dedup();
+    Ok(routes)
+}
+
+/// As [`routes_to_verify`] for a first submission, from the state that it makes: Policy and Work, and nothing else.
+///
+/// # Errors
+/// `policy_missing` without a Policy; otherwise as [`routes_to_verify`].
+pub fn routes_of_genesis(next: &Projection) -> Result<Vec<Route>, Fault> {
+    let installed = next.installed().ok_or_else(|| Fault::from(Code::PolicyMissing))?;
+    let policy = &installed.policy;
+    if !policy.aw {
+        return routes_to_verify(Admission::Bootstrap(&[]), policy);
+    }
+    let profile = |state: &WorkState| {
+        let pool = policy.pools.get(&state.work.pool)?;
+        pool.profiles.get(&state.work.worker_profile).map(|profile| Route::of(profile))
+    };
+    let mut routes = next.works().filter_map(profile).collect::<Result<Vec<_>, _>>()?;
     routes.sort();
     routes.dedup();
     Ok(routes)
