@@ -8,6 +8,8 @@ use std::{fmt, io};
 use ureq::config::AutoHeaderValue;
 use ureq::http::{self, HeaderValue};
 use ureq::tls::TlsConfig;
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, AsSendBody, Error};
 
 use super::endpoint::{API_VERSION, Interface, Method};
@@ -54,7 +56,7 @@ impl HttpForge {
             .accept(ACCEPT)
             .accept_encoding(AutoHeaderValue::None)
             .build();
-        Ok(Self { host, credential, agent: Agent::new_with_config(config) })
+        Ok(Self { host, credential, agent: Agent::with_parts(config, DefaultConnector::default(), Names::default()) })
     }
 
     /// Sends a request whose body has this form, and reads the whole answer.
@@ -110,6 +112,24 @@ impl Forge for HttpForge {
 impl fmt::Debug for HttpForge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpForge").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+/// The system's names, with one error for a name that leads nowhere: the system's own has no kind to tell it by.
+#[derive(Debug, Default)]
+struct Names(DefaultResolver);
+
+impl Resolver for Names {
+    fn resolve(
+        &self,
+        uri: &http::Uri,
+        config: &ureq::config::Config,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, Error> {
+        self.0.resolve(uri, config, timeout).map_err(|error| match error {
+            Error::Io(_) => Error::HostNotFound,
+            other => other,
+        })
     }
 }
 

@@ -201,3 +201,157 @@ fn certificates(path: &Path) -> Option<Vec<Vec<u8>>> {
     });
     Some(items.collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use ureq::tls::RootCerts;
+
+    use super::{MAX_CERTIFICATE_BYTES, MAX_CERTIFICATE_FILES, MAX_PROXY_BYTES, Network};
+    use crate::protocol::Code;
+
+    fn count(network: &Network) -> usize {
+        match network.roots().unwrap() {
+            RootCerts::Specific(certificates) => certificates.len(),
+            _ => 0,
+        }
+    }
+
+    fn refused(network: &Network) -> String {
+        let fault = network.roots().unwrap_err();
+        assert_eq!(fault.code(), Code::SettingsInvalid);
+        fault.message().to_owned()
+    }
+
+    fn pem(name: &str) -> String {
+        let key = rcgen::KeyPair::generate().unwrap();
+        rcgen::CertificateParams::new([name.to_owned()]).unwrap().self_signed(&key).unwrap().pem()
+    }
+
+    /// Files add to the bundled authorities, each authority once; a directory's other files are passed over.
+    #[test]
+    fn files_add_to_the_bundled_authorities() {
+        let folder = tempfile::tempdir().unwrap();
+        let bundled = count(&Network::default());
+        assert!(bundled > 50, "{bundled}");
+        let (one, two) = (pem("one"), pem("two"));
+        let file = folder.path().join("one.pem");
+        fs::write(&file, format!("# a comment\n{one}\n{two}")).unwrap();
+        let mut network = Network { cert_file: Some(file), ..Network::default() };
+        assert_eq!(count(&network), bundled + 2);
+        fs::write(folder.path().join("again.0"), &two).unwrap();
+        fs::write(folder.path().join("three.0"), pem("three")).unwrap();
+        fs::write(folder.path().join("README"), "no certificate").unwrap();
+        fs::create_dir(folder.path().join("below")).unwrap();
+        network.cert_directories = vec![folder.path().to_owned()];
+        assert_eq!(count(&network), bundled + 3);
+    }
+
+    /// A file or directory that was named but gives nothing is an error, and so is each bound when it is passed.
+    #[test]
+    fn authorities_have_bounds() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("empty.pem"), "nothing").unwrap();
+        fs::write(at("large.pem"), pem("large")).unwrap();
+        let large = fs::OpenOptions::new().write(true).open(at("large.pem")).unwrap();
+        let file = |name: &str| Network { cert_file: Some(at(name)), ..Network::default() };
+        large.set_len(MAX_CERTIFICATE_BYTES).unwrap();
+        assert!(file("large.pem").roots().is_ok());
+        large.set_len(MAX_CERTIFICATE_BYTES + 1).unwrap();
+        for name in ["large.pem", "empty.pem", "absent.pem", "."] {
+            assert!(refused(&file(name)).contains("SSL_CERT_FILE"), "{name}");
+        }
+        let crowd = at("crowd");
+        fs::create_dir(&crowd).unwrap();
+        for number in 0..MAX_CERTIFICATE_FILES {
+            fs::write(crowd.join(number.to_string()), "").unwrap();
+        }
+        let network = Network { cert_directories: vec![crowd.clone()], ..Network::default() };
+        assert!(network.roots().is_ok());
+        fs::write(crowd.join("more"), "").unwrap();
+        assert!(refused(&network).contains("4,096 files"));
+        let network = Network { cert_directories: vec![at("absent")], ..Network::default() };
+        assert!(refused(&network).contains("SSL_CERT_DIR"));
+    }
+
+    /// Variables come in both cases, the lower one first; empty ones count as absent; nothing shows what they hold.
+    #[test]
+    fn variables_are_read() {
+        let from = |pairs: &[(&str, &str)]| {
+            let find = |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).into());
+            Network::from_variables(&find).unwrap()
+        };
+        let all = from(&[
+            ("SSL_CERT_FILE", "/a"),
+            ("SSL_CERT_DIR", "/b::/c"),
+            ("HTTPS_PROXY", "http://upper"),
+            ("https_proxy", "http://user:secret@lower"),
+            ("NO_PROXY", "x"),
+            ("HTTP_PROXY", "http://plain"),
+        ]);
+        assert_eq!(all.cert_file.as_deref(), Some(std::path::Path::new("/a")));
+        assert_eq!(all.cert_directories.len(), 2);
+        assert_eq!((all.proxy.as_deref(), all.no_proxy.as_str()), (Some("http://user:secret@lower"), "x"));
+        let shown = format!("{all:?}");
+        assert!(!shown.contains("secret") && !shown.contains("/a"), "{shown}");
+        let empty =
+            from(&[("SSL_CERT_FILE", ""), ("SSL_CERT_DIR", ""), ("https_proxy", ""), ("HTTPS_PROXY", "http://upper")]);
+        assert_eq!((empty.cert_file, empty.cert_directories.len()), (None, 0));
+        assert_eq!(empty.proxy.as_deref(), Some("http://upper"));
+    }
+
+    /// What is no proxy, or too long, is refused; a proxy of another kind is never silently left out.
+    #[test]
+    fn other_proxies_are_refused() {
+        let urls = ["https://api.github.com", "https://api.github.com/graphql"];
+        let long = format!("http://proxy/{}", "a".repeat(MAX_PROXY_BYTES));
+        for proxy in
+            ["socks5://h:1", "socks4://h", "ftp://h", "http://", "http://h:port", "no url", "://", long.as_str()]
+        {
+            let network = Network { proxy: Some(proxy.to_owned()), ..Network::default() };
+            let fault = network.proxy(urls).unwrap_err();
+            assert_eq!(fault.code(), Code::SettingsInvalid, "{proxy}");
+            assert!(fault.message().contains("HTTPS_PROXY"));
+        }
+        let no_proxy = "a,".repeat(MAX_PROXY_BYTES / 2) + "a";
+        let network = Network { proxy: Some("http://h".to_owned()), no_proxy, ..Network::default() };
+        assert!(network.proxy(urls).is_err());
+        let network = Network { proxy: Some("http://u%40:p@h:3128/".to_owned()), ..Network::default() };
+        let proxy = network.proxy(urls).unwrap().unwrap();
+        assert_eq!(
+            (proxy.host(), proxy.port(), proxy.username(), proxy.password()),
+            ("h", 3128, Some("u@"), Some("p"))
+        );
+    }
+
+    /// Exceptions are names, names with their ports, domains, addresses, or everything.
+    #[test]
+    fn exceptions_are_matched() {
+        for (list, name, port, expected) in [
+            ("", "h.example", 443, false),
+            ("*", "h.example", 443, true),
+            ("h.example", "h.example", 443, true),
+            ("H.Example", "h.example", 443, true),
+            ("example", "h.example", 443, true),
+            (".example", "h.example", 443, true),
+            ("*.example", "h.example", 443, true),
+            ("ample", "h.example", 443, false),
+            ("x, h.example ,y", "h.example", 443, true),
+            ("x h.example", "h.example", 443, true),
+            ("h.example:8443", "h.example", 443, false),
+            ("h.example:8443", "h.example", 8443, true),
+            ("h.example:", "h.example", 443, false),
+            ("other.h.example", "h.example", 443, false),
+            ("127.0.0.1", "127.0.0.1", 443, true),
+            ("::1", "[::1]", 443, true),
+            ("[::1]:443", "[::1]", 443, true),
+            ("[::1]:8443", "[::1]", 443, false),
+            (".,*.,,", "h.example", 443, false),
+        ] {
+            let network = Network { no_proxy: list.to_owned(), ..Network::default() };
+            assert_eq!(network.is_exception(name, port), expected, "{list} {name}:{port}");
+        }
+    }
+}

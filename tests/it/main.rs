@@ -26,6 +26,8 @@ mod engine;
 mod envelope;
 mod failures;
 mod fixtures;
+mod forge_http;
+mod forge_http_tls;
 mod fuzz_seeds;
 mod git_ancestry;
 mod git_bootstrap;
@@ -48,6 +50,7 @@ mod readme_tour;
 mod records;
 mod requirements;
 mod rooms;
+mod security;
 mod settings;
 mod stress;
 #[path = "../support/mod.rs"]
