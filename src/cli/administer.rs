@@ -1,8 +1,9 @@
 //! What an administrator's requests share: parameters that are the operations themselves, targets that are resolved on
 //! a fresh read, and the recovery of a request whose id is committed already (operator-cli.md 8.4).
 
-use super::publish::{Published, actor, freeze};
-use super::source::{Access, request_id, scanner};
+use super::access::Access;
+use super::publish::{Published, freeze};
+use super::source::{request_id, scanner};
 use super::{Failure, Global};
 use crate::engine::state::{Accepted, Source};
 use crate::engine::{Decision, Projection};
@@ -66,19 +67,31 @@ pub(crate) struct Administered {
     pub(crate) operations: Vec<Operation>,
 }
 
-/// Publishes operations that depend on nothing that is read.
+/// Publishes one operation. `build` makes it, once the queue was read; it is given the one operation that is committed
+/// under the request's id, if this kind of request is.
 ///
 /// # Errors
-/// As a publication; what replay refuses is the request's fault.
-pub(crate) fn publish(global: &Global, kind: RequestKind, operation: Operation) -> Result<Published, Failure> {
+/// As a publication and as `build`; what replay refuses is the request's fault.
+pub(crate) fn publish(
+    global: &Global,
+    kind: RequestKind,
+    build: impl FnOnce(&Access, Option<Operation>) -> Result<Operation, Failure>,
+) -> Result<(Published, Operation), Failure> {
     let access = Access::open(global)?;
-    let (id, actor) = (request_id(global)?, actor(&access, Role::Administrator)?);
-    let request = freeze(&id, kind, &actor, &listed(&[operation]))?;
+    let (id, actor) = (request_id(global)?, access.actor(Role::Administrator)?);
     let mut publisher = access.publisher()?;
     // A queue that is missing or defective is told as such; what is refused after that is the request.
-    publisher.read_present()?;
+    let current = publisher.read_present()?;
+    let accepted = current.projection.request(id.as_str()).filter(|accepted| accepted.kind == kind);
+    let committed = match accepted.and_then(|accepted| accepted.source.commit()) {
+        Some(text) => Commit::read(&mut scanner()?, text.text())?.operations.into_iter().next(),
+        None => None,
+    };
+    drop(current);
+    let operation = build(&access, committed)?;
+    let request = freeze(&id, kind, &actor, &listed(std::slice::from_ref(&operation)))?;
     let publication = publisher.publish_request(&request, None).map_err(refusal)?;
-    Ok(Published::new(request, publication))
+    Ok((Published::new(id, publication), operation))
 }
 
 /// Resolves the targets on a fresh read and publishes. What was resolved stays as it is over lost races, so a change
@@ -88,7 +101,7 @@ pub(crate) fn publish(global: &Global, kind: RequestKind, operation: Operation) 
 /// As a publication; `request_reused` if the id is committed with another meaning.
 pub(crate) fn administer<I: Intent>(global: &Global, intent: &I) -> Result<Administered, Failure> {
     let access = Access::open(global)?;
-    let (id, actor) = (request_id(global)?, actor(&access, Role::Administrator)?);
+    let (id, actor) = (request_id(global)?, access.actor(Role::Administrator)?);
     let mut publisher = access.publisher()?;
     let mut resolved_anew = false;
     loop {
@@ -106,7 +119,7 @@ pub(crate) fn administer<I: Intent>(global: &Global, intent: &I) -> Result<Admin
         };
         match publisher.publish(&request, None, decide) {
             Ok(publication) => {
-                return Ok(Administered { published: Published::new(request, publication), operations });
+                return Ok(Administered { published: Published::new(id, publication), operations });
             }
             // The same request may have been committed since the read, resolved on another state.
             Err(error) if error.code() == Code::RequestReused && !resolved_anew => resolved_anew = true,

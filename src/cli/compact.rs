@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::access::Access;
 use super::input::{self, Refused};
-use super::publish::actor;
-use super::source::{Access, provenance};
+use super::source::provenance;
 use super::{Failure, Global, Reply};
 use crate::ledger::{Compacted, Compaction, CompactionPlan, Current};
 use crate::protocol::actor::Role;
@@ -37,7 +37,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
     }
     let plan = args.plan.as_deref().map(read_plan).transpose()?;
     let access = Access::open(global)?;
-    let actor = actor(&access, Role::Administrator)?;
+    let actor = access.actor(Role::Administrator)?;
     let mut publisher = access.publisher()?;
     if args.dry_run {
         let plan = publisher.plan_compaction(&actor)?;

@@ -82,7 +82,7 @@ enum Name {
 
 pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
     let control = asked(args)?;
-    let published = publish(global, RequestKind::Control, Operation::Control(control.clone()))?;
+    let (published, _) = publish(global, RequestKind::Control, |_, _| Ok(Operation::Control(control.clone())))?;
     Ok(Reply::done(if global.json { json(&published, &control) } else { text(&published, &control) }))
 }
 

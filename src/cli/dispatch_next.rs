@@ -1,14 +1,19 @@
 //! `wq dispatch-next`.
 
+use super::access::Access;
+use super::gates::Readers;
 use super::prediction::bound;
-use super::publish::{Published, actor, freeze};
-use super::source::{Access, request_id, scanner};
+use super::publish::{Published, freeze};
+use super::source::{request_id, scanner};
 use super::{Failure, Global, Reply};
 use crate::engine::Projection;
 use crate::engine::schedule::explain::SelectionView;
 use crate::engine::schedule::{PlanInputs, plan};
 use crate::engine::state::{Accepted, ClaimState};
+use crate::launch::observe::held_back;
 use crate::ledger::Outcome;
+use crate::ledger::publisher::Decide;
+use crate::ports::{Clock as _, SystemClock};
 use crate::protocol::actor::Role;
 use crate::protocol::commit::Commit;
 use crate::protocol::json::Writer;
@@ -54,16 +59,29 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
         max_bytes: bound(args.max_bytes, "--max-bytes")?,
         worker_profiles: None,
     };
-    let actor = actor(&access, Role::Administrator)?;
+    let actor = access.actor(Role::Administrator)?;
     let request = freeze(&request_id(global)?, RequestKind::DispatchNext, &actor, &parameters.canonical())?;
-    let publication = access.publisher()?.publish_request(&request, None).map_err(|error| {
+    let readers = Readers::of(&access)?;
+    let mut held = None;
+    let decide: &mut Decide<'_> = &mut |projection, scanner, at| match &readers {
+        Some(readers) => {
+            let observations = readers.refresh(projection, &parameters, actor.role)?;
+            held = held_back(&observations);
+            // What was seen just now must not be newer than the decision that rests on it.
+            Ok(projection.decide(scanner, &request, SystemClock.now(), &observations)?)
+        }
+        None => Ok(projection.decide(scanner, &request, at, &[])?),
+    };
+    let publication = access.publisher()?.publish(&request, None, decide).map_err(|error| {
         // Replay names a line; without one it is the request that asks for what is not installed.
         let asked = error.code() == Code::PolicyInvalid && error.line().is_none();
         let failure = Failure::from(error);
         if asked { failure.at_request() } else { failure }
     })?;
-    let published = Published::new(request, publication);
-    let told = told(&published)?;
+    let published = Published::new(request.id.clone(), publication);
+    let mut told = told(&published)?;
+    // A queue whose gates hold it back is not an empty one.
+    told.reason = held.filter(|_| told.reason == "no_eligible_work").unwrap_or(told.reason);
     Ok(Reply::done(if global.json { json(&published, &told) } else { text(&published, &told) }))
 }
 
@@ -71,13 +89,13 @@ fn told(published: &Published) -> Result<Told<'_>, Failure> {
     let publication = &published.publication;
     let projection = &publication.current.projection;
     let claims: &[ClaimState] =
-        projection.request(published.request.id.as_str()).map_or(&[], |accepted| projection.granted(accepted));
+        projection.request(published.id.as_str()).map_or(&[], |accepted| projection.granted(accepted));
     let (reason, next) = match &publication.outcome {
         Outcome::PublishedNow { stopped: Some((reason, next)), .. } => (*reason, next.clone()),
         Outcome::Nothing { reason, next } => (*reason, next.clone()),
         _ => {
             let missing = || Failure::from(Fault::from(Code::Internal));
-            let accepted = projection.request(published.request.id.as_str()).ok_or_else(missing)?;
+            let accepted = projection.request(published.id.as_str()).ok_or_else(missing)?;
             decided(projection, accepted)?
         }
     };

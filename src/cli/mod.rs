@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+mod access;
 mod administer;
 mod cancel_claim;
 mod cancel_work;
@@ -13,9 +14,15 @@ mod cancellation;
 mod compact;
 mod control;
 mod demo;
+mod deploy;
+mod dispatch;
 mod dispatch_next;
+mod doctor;
+mod evidence;
 mod explain;
 mod failure;
+mod gates;
+mod hub;
 mod input;
 mod inspect;
 mod listing;
@@ -24,6 +31,7 @@ mod policy;
 mod prediction;
 mod publish;
 mod recall;
+mod reconcile;
 mod replay;
 mod reprioritize;
 mod source;
@@ -60,8 +68,9 @@ struct Cli {
 /// Flags that every command takes.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Global {
-    /// Repository that the queue belongs to, as OWNER/NAME: 3 to 256 characters of [A-Za-z0-9_.-] around one slash
-    /// [default: local/queue].
+    /// Repository that the queue belongs to, as OWNER/NAME: 3 to 256 characters of [A-Za-z0-9_.-] around one slash. Alone
+    /// it names a repository on GitHub; the token is taken from GH_AW_WORK_QUEUE_TOKEN, GH_TOKEN or GITHUB_TOKEN
+    /// [default: GH_REPO, GITHUB_REPOSITORY, or local/queue beside --remote].
     #[arg(long, global = true, value_name = "OWNER/NAME", help_heading = "Queue")]
     repo: Option<String>,
     /// Branch that holds the queue, 1 to 256 bytes. Another branch is another queue; nothing moves between them.
@@ -78,7 +87,8 @@ pub(crate) struct Global {
     /// the first outcome; with another meaning it is refused. Random when absent.
     #[arg(long, global = true, value_name = "ID", help_heading = "Queue")]
     request_id: Option<String>,
-    /// Decimal account id that acts, 1 to 256 digits [default: 1].
+    /// Decimal account id that acts on a local repository, 1 to 256 digits [default: 1]. On GitHub the account behind the
+    /// token acts.
     #[arg(long, global = true, value_name = "ID", help_heading = "Queue")]
     principal: Option<String>,
 }
@@ -96,12 +106,17 @@ enum Command {
     SubmitWork(submit_work::Args),
     SubmitGraph(submit_graph::Args),
     DispatchNext(dispatch_next::Args),
+    Dispatch(dispatch::Args),
     Compact(compact::Args),
     Control(control::Args),
     CancelWork(cancel_work::Args),
     CancelClaim(cancel_claim::Args),
     Reprioritize(reprioritize::Args),
     Policy(policy::Args),
+    Deploy(deploy::Args),
+    Evidence(evidence::Args),
+    Reconcile(reconcile::Args),
+    Doctor(doctor::Args),
     Demo(demo::Args),
 }
 
@@ -118,12 +133,17 @@ impl Command {
             Self::SubmitWork(args) => submit_work::run(global, args),
             Self::SubmitGraph(args) => submit_graph::run(global, args),
             Self::DispatchNext(args) => dispatch_next::run(global, args),
+            Self::Dispatch(args) => dispatch::run(global, args),
             Self::Compact(args) => compact::run(global, args),
             Self::Control(args) => control::run(global, args),
             Self::CancelWork(args) => cancel_work::run(global, args),
             Self::CancelClaim(args) => cancel_claim::run(global, args),
             Self::Reprioritize(args) => reprioritize::run(global, args),
             Self::Policy(args) => policy::run(global, args),
+            Self::Deploy(args) => deploy::run(global, args),
+            Self::Evidence(args) => evidence::run(global, args),
+            Self::Reconcile(args) => reconcile::run(global, args),
+            Self::Doctor(args) => doctor::run(global, args),
             Self::Demo(args) => demo::run(global, args),
         }
     }

@@ -2,11 +2,16 @@
 
 use std::path::Path;
 
-use super::source::{Access, provenance, request_id};
+use super::access::Access;
+use super::gates::Readers;
+use super::hub::Hub;
+use super::source::{provenance, request_id};
 use super::{Failure, Global, input};
+use crate::engine::Projection;
 use crate::engine::submission::{Defaults, parameters};
+use crate::launch::bootstrap::FirstSubmission;
 use crate::ledger::proposal::{Worker, default_policy, read_policy};
-use crate::ledger::{Class, LedgerError, Outcome, Publication, Publisher, Queue};
+use crate::ledger::{Class, LedgerError, Outcome, Proposal, Publication, Publisher, Queue};
 use crate::ports::{Clock as _, SystemClock};
 use crate::protocol::actor::{Actor, Role};
 use crate::protocol::commit::FrozenRequest;
@@ -23,18 +28,18 @@ const LOCAL_WORKER: &str = "worker";
 /// How often a submission is completed anew because the queue changed under it.
 const RECOMPLETIONS: usize = 4;
 
-/// A publication that ended well, with its request.
+/// A publication that ended well, with the id of its request.
 pub(crate) struct Published {
-    pub(crate) request: FrozenRequest,
+    pub(crate) id: RequestId,
     pub(crate) publication: Publication,
 }
 
 impl Published {
-    /// Keeps a publication with its request.
-    pub(crate) fn new(request: FrozenRequest, publication: Publication) -> Self {
+    /// Keeps a publication with its request's id.
+    pub(crate) fn new(id: RequestId, publication: Publication) -> Self {
         let now = matches!(publication.outcome, Outcome::PublishedNow { .. });
         tracing::debug!(published_now = now, lost_attempts = publication.lost.len(), "request ended");
-        Self { request, publication }
+        Self { id, publication }
     }
 
     /// Adds what every publishing command tells: request, commit, what this call did, and provenance.
@@ -57,7 +62,7 @@ impl Published {
         members.name("published_now", |w| w.bool(published_now));
         members.name("recovered", |w| w.bool(matches!(outcome, Outcome::Recovered { .. })));
         members.name("replayed", |w| w.bool(matches!(outcome, Outcome::AlreadyCommitted { .. })));
-        members.name("request_id", |w| w.string(self.request.id.as_str()));
+        members.name("request_id", |w| w.string(self.id.as_str()));
         provenance(&current.projection, Some(&current.commit.to_string()), *evaluated_at, members);
     }
 
@@ -69,7 +74,7 @@ impl Published {
 
     /// A line about the commit, and one more where it made the queue, for people.
     pub(crate) fn line(&self) -> String {
-        let id = label(self.request.id.as_str());
+        let id = label(self.id.as_str());
         let commit = |commit: Option<&crate::protocol::CommitId>| {
             commit.map_or_else(|| "nothing".to_owned(), |commit| format!("commit {}", label(commit.as_str())))
         };
@@ -89,19 +94,59 @@ impl Published {
     }
 }
 
-/// An actor of a local queue: role, account and repository, no run.
-pub(crate) fn actor(access: &Access, role: Role) -> Result<Actor, Failure> {
-    Ok(Actor::new(role, access.principal.clone(), access.repository.clone())?)
+/// What a first submission proposes.
+enum First<'a> {
+    /// On a local queue: the file's Policy, or the default one with one placeholder route.
+    Given(Box<Policy>),
+    /// On GitHub: what the default branch holds, asked only if there is no queue yet.
+    Repository(&'a Hub, Option<Box<FirstSubmission<'a>>>),
 }
 
-/// The Policy of a first submission: the file's, or the default one with one placeholder route.
-pub(crate) fn proposal(access: &Access, file: Option<&Path>) -> Result<Policy, Failure> {
-    if let Some(path) = file {
-        return policy_file(path);
+impl<'a> First<'a> {
+    fn of(access: &'a Access, file: Option<&Path>) -> Result<Self, Failure> {
+        match (access.hub(), file) {
+            (Some(_), Some(_)) => Err(Failure::usage(
+                "--policy is for a local repository; on GitHub the first Policy comes from the default branch",
+                "Leave out --policy; put settings into .github/workflows/aw.json, or install another Policy later with policy.",
+            )),
+            (Some(hub), None) => Ok(Self::Repository(hub, None)),
+            (None, Some(path)) => Ok(Self::Given(Box::new(policy_file(path)?))),
+            (None, None) => {
+                let (name, revision) = (ProfileName::new(LOCAL_WORKER)?, Revision::new("0".repeat(40))?);
+                let policy = default_policy(access.name(), &[Worker { name, revision, contract: None }])?;
+                Ok(Self::Given(Box::new(policy)))
+            }
+        }
     }
-    let worker =
-        Worker { name: ProfileName::new(LOCAL_WORKER)?, revision: Revision::new("0".repeat(40))?, contract: None };
-    Ok(default_policy(access.name(), &[worker])?)
+
+    /// The Policy, for a queue that is not there yet.
+    fn policy(&mut self) -> Result<&Policy, Failure> {
+        match self {
+            Self::Given(policy) => Ok(policy),
+            Self::Repository(hub, found) => match found {
+                Some(found) => Ok(found.policy()),
+                None => {
+                    let resolved = FirstSubmission::resolved(hub.client(), &hub.name)?;
+                    Ok(found.insert(Box::new(resolved)).policy())
+                }
+            },
+        }
+    }
+
+    /// Publishes a submission. The routes that a first one relies on are verified before the branch is made.
+    fn publish(&self, publisher: &mut Publisher<'_>, request: &FrozenRequest) -> Result<Publication, LedgerError> {
+        match self {
+            Self::Given(policy) => publisher.publish_request(request, Some(policy)),
+            Self::Repository(_, None) => publisher.publish_request(request, None),
+            Self::Repository(_, Some(found)) => {
+                let admit = |next: &Projection| found.admit(next);
+                let proposal = Proposal { policy: found.policy(), default_branch: None, admit: Some(&admit) };
+                publisher.publish(request, Some(&proposal), &mut |projection, scanner, at| {
+                    projection.decide(scanner, request, at, &[]).map_err(LedgerError::from)
+                })
+            }
+        }
+    }
 }
 
 /// Reads a Policy file of at most 4 MiB.
@@ -122,22 +167,22 @@ fn at_input(error: &LedgerError) -> Failure {
 /// would be others (the same Work admitted meanwhile, another first Policy), they are filled again.
 pub(crate) fn submit(global: &Global, nodes: &[Value], policy: Option<&Path>) -> Result<Published, Failure> {
     let access = Access::open(global)?;
-    let proposal = proposal(&access, policy)?;
-    let (id, actor) = (request_id(global)?, actor(&access, Role::Producer)?);
+    let mut first = First::of(&access, policy)?;
+    let (id, actor) = (request_id(global)?, access.actor(Role::Producer)?);
     let mut publisher = access.publisher()?;
     // One time for all completions: a refusal is final unless the queue itself makes the submission another one.
     let at = SystemClock.now();
     let mut refused: Option<(String, LedgerError)> = None;
     for _ in 0..RECOMPLETIONS {
-        let text = match (completed(&mut publisher, nodes, &proposal, at), refused.take()) {
+        let text = match (completed(&access, &mut publisher, nodes, &mut first, at), refused.take()) {
             (Ok(text), Some((before, error))) if before == text => return Err(refusal(error)),
             (Ok(text), _) => text,
             (Err(_), Some((_, error))) => return Err(refusal(error)),
             (Err(failure), None) => return Err(failure),
         };
         let request = freeze(&id, RequestKind::Submit, &actor, &text)?;
-        match publisher.publish_request(&request, Some(&proposal)) {
-            Ok(publication) => return Ok(Published::new(request, publication)),
+        match first.publish(&mut publisher, &request) {
+            Ok(publication) => return Ok(Published::new(id, publication)),
             Err(error) if matches!(error.class(), Class::Invalid | Class::Denied) => refused = Some((text, error)),
             Err(error) => return Err(error.into()),
         }
@@ -155,17 +200,32 @@ fn refusal(error: LedgerError) -> Failure {
     if asked { failure.at_request() } else { failure }
 }
 
-/// The submission's canonical parameters, completed on what the queue holds now.
-fn completed(publisher: &mut Publisher<'_>, nodes: &[Value], proposal: &Policy, at: At) -> Result<String, Failure> {
+/// The submission's canonical parameters, completed on what the queue holds now. Without a queue the first Policy is
+/// resolved, once.
+fn completed(
+    access: &Access,
+    publisher: &mut Publisher<'_>,
+    nodes: &[Value],
+    first: &mut First<'_>,
+    at: At,
+) -> Result<String, Failure> {
     let queue = publisher.read()?;
     let projection = match &queue {
         Queue::Present(current) => Some(&current.projection),
         Queue::Absent | Queue::EmptyRepository => None,
     };
     let installed = projection.and_then(|projection| projection.installed());
-    let policy = installed.map_or(proposal, |installed| &installed.policy);
+    let policy = match installed {
+        Some(installed) => &installed.policy,
+        None => first.policy()?,
+    };
     let defaults = Defaults { projection, policy, at };
-    parameters(nodes, &defaults).map_err(|fault| Failure::input(&fault, "the submission"))
+    // Which Issues and pull requests a node means, the host says.
+    let resolved = match Readers::of(access)? {
+        Some(readers) => readers.resolve_nodes(nodes, projection, access.host().name())?,
+        None => nodes.to_vec(),
+    };
+    parameters(&resolved, &defaults).map_err(|fault| Failure::input(&fault, "the submission"))
 }
 
 /// Fixes a request for all attempts.

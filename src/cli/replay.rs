@@ -1,7 +1,8 @@
 //! `wq replay`.
 
+use super::access::Access;
 use super::prediction::{Prediction, Question};
-use super::source::{Access, LedgerArgs, Loaded, frame, load, scanner};
+use super::source::{LedgerArgs, Loaded, frame, load, scanner};
 use super::{Failure, Global, Reply};
 use crate::engine::Projection;
 use crate::engine::replay::replay_prefix;

@@ -1,26 +1,20 @@
-//! Where a command finds the queue: a ledger file, or the branch of a local repository.
+//! What a command reads: a ledger file or a queue branch, and when.
 
 use std::path::{Path, PathBuf};
 
+use super::access::{self, Access};
 use super::failure::sentence;
 use super::input::{self, Refused};
 use super::{Failure, Global};
 use crate::engine::Projection;
+use crate::ledger::LedgerError;
 use crate::ledger::cold::replay;
-use crate::ledger::commit_object::Author;
-use crate::ledger::{Bounds, Branch, Environment, Git, GitTransport, LedgerError, Publisher, Remote, Retries, Setup};
 use crate::ports::{Clock as _, Entropy as _, SystemClock, SystemEntropy};
-use crate::protocol::RepositoryName;
 use crate::protocol::json::{Members, Scanner};
 use crate::protocol::ledger_text::{LedgerFault, LedgerText};
 use crate::protocol::limits::MAX_LEDGER_BYTES;
-use crate::protocol::{At, Code, Decimal, Fault, Repository, RequestId};
+use crate::protocol::{At, Code, Fault, RequestId};
 use crate::report::label;
-
-/// Repository of a local queue that names none (design.md 7).
-const LOCAL_REPOSITORY: &str = "local/queue";
-/// Account that acts on a local queue unless one is named.
-const LOCAL_PRINCIPAL: &str = "1";
 
 /// The ledger file, for commands that only read.
 #[derive(Clone, Debug, clap::Args)]
@@ -120,84 +114,7 @@ pub(crate) fn frame(path: &Path) -> Result<Result<LedgerText, LedgerFault>, Fail
 
 /// A scanner that approves resources of the server that the environment names, `github.com` by default (decision 9).
 pub(crate) fn scanner() -> Result<Scanner, Failure> {
-    host().map(|host| Scanner::new(&host))
-}
-
-fn host() -> Result<String, Failure> {
-    let Some(server) = std::env::var_os("GITHUB_SERVER_URL").filter(|server| !server.is_empty()) else {
-        return Ok("github.com".to_owned());
-    };
-    let host =
-        server.to_str().and_then(|server| server.strip_prefix("https://")).map(|rest| rest.trim_end_matches('/'));
-    let plain = |host: &&str| {
-        !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':'))
-    };
-    host.filter(plain).map(str::to_owned).ok_or_else(|| {
-        Failure::new(
-            Code::SettingsInvalid,
-            "GITHUB_SERVER_URL is not an https URL of a host",
-            "Set it to a URL such as https://github.com, or unset it.",
-        )
-    })
-}
-
-/// The way to the queue branch of a local repository, and who acts there.
-pub(crate) struct Access {
-    transport: GitTransport,
-    branch: Branch,
-    name: RepositoryName,
-    host: String,
-    /// The repository that actors belong to.
-    pub(crate) repository: Repository,
-    /// The account that acts.
-    pub(crate) principal: Decimal,
-}
-
-impl Access {
-    /// Checks the flags and finds git. Nothing is read yet.
-    pub(crate) fn open(global: &Global) -> Result<Self, Failure> {
-        let branch = Branch::new(&global.branch)?;
-        let name = RepositoryName::new(global.repo.as_deref().unwrap_or(LOCAL_REPOSITORY))?;
-        let repository = Repository::new(name.as_str()).map_err(Failure::from)?;
-        let principal = Decimal::new(global.principal.as_deref().unwrap_or(LOCAL_PRINCIPAL))
-            .map_err(|fault| Failure::flag(&fault, "--principal"))?;
-        let Some(remote) = &global.remote else {
-            return Err(Failure::usage(
-                "no queue is named",
-                "Name a local bare repository with --remote PATH; commands that only read also take --ledger FILE.",
-            ));
-        };
-        let remote = Remote::parse(remote.as_os_str())?;
-        if !remote.is_local() {
-            return Err(Failure::usage(
-                "--remote takes a repository on this machine, where whoever may write the directory is the authority",
-                "Name a local bare repository.",
-            ));
-        }
-        let git = Git::find(Environment::of_process())?;
-        let transport = git.transport(remote, None, Bounds::default());
-        Ok(Self { transport, branch, name, host: host()?, repository, principal })
-    }
-
-    /// A publisher with a store of its own.
-    pub(crate) fn publisher(&self) -> Result<Publisher<'_>, Failure> {
-        Ok(Publisher::new(Setup {
-            transport: &self.transport,
-            branch: self.branch.clone(),
-            repository: self.name.clone(),
-            host: self.host.clone(),
-            author: Author::Operator,
-            clock: &SystemClock,
-            entropy: &SystemEntropy,
-            retries: Retries::default(),
-            confirm_empty: None,
-        })?)
-    }
-
-    /// The repository's name, for the default Policy.
-    pub(crate) fn name(&self) -> &RepositoryName {
-        &self.name
-    }
+    access::host().map(|host| Scanner::new(host.name()))
 }
 
 /// The request id that was given, or a random one.

@@ -21,7 +21,8 @@ pub(crate) struct Args {
     /// JSON array of 1 to 256 nodes, at most 4 MiB, or `-` for standard input. At most 64 edges a node.
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
-    /// Policy of a first submission, a JSON file of at most 4 MiB, or `-` [default: one pool, one worker].
+    /// Policy of a first submission to a local repository, a JSON file of at most 4 MiB, or `-` [default: one pool, one
+    /// worker]. On GitHub it comes from the workflows and settings of the default branch.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
 }

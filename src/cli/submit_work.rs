@@ -42,7 +42,8 @@ pub(crate) struct Args {
     /// Pin the worker revision: 40 or 64 lower-case hexadecimal digits [default: follow deployments].
     #[arg(long, value_name = "SHA")]
     execution_ref: Option<String>,
-    /// Policy of a first submission, a JSON file of at most 4 MiB, or `-` [default: one pool, one worker].
+    /// Policy of a first submission to a local repository, a JSON file of at most 4 MiB, or `-` [default: one pool, one
+    /// worker]. On GitHub it comes from the workflows and settings of the default branch.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
 }

@@ -8,6 +8,7 @@ pub mod confirm;
 pub mod credential;
 pub mod deploy;
 pub mod discover;
+pub mod dispatcher;
 pub mod error;
 pub mod grant;
 pub mod identity;

@@ -11,6 +11,7 @@ mod cli_control;
 mod cli_demo;
 mod cli_explain;
 mod cli_gates;
+mod cli_github;
 mod cli_inspect;
 mod cli_no_cache;
 mod cli_policy;

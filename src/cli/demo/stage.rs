@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use super::super::source::Access;
+use super::super::access::Access;
 use super::super::{Failure, Global};
 use crate::protocol::Code;
 

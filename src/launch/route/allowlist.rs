@@ -115,7 +115,7 @@ fn only<'a>(object: &'a Json, name: &str) -> Result<Option<&'a Json>, Defect> {
 
 /// True for the base name of a workflow file: no path, no extension of a compiled file, nothing that could leave the
 /// folder.
-pub(super) fn is_workflow_name(name: &str) -> bool {
+pub(in crate::launch) fn is_workflow_name(name: &str) -> bool {
     let characters = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=128).contains(&name.len())
         && name.bytes().all(characters)

@@ -15,7 +15,7 @@ pub const CONTRACT_VARIABLE: &str = "GH_AW_WORK_QUEUE_CONTRACT";
 /// A compiled workflow (`.lock.yml`), read once and asked several times.
 #[derive(Debug)]
 pub struct LockFile {
-    root: Rc<Yaml>,
+    pub(super) root: Rc<Yaml>,
 }
 
 impl LockFile {

@@ -2,6 +2,7 @@
 //! of them at one revision. Reading is apart from fetching: files are judged as bytes, and `inspect` and `resolve` fetch.
 
 mod allowlist;
+mod concurrency;
 mod default_revision;
 mod defect;
 mod inspect;
@@ -11,6 +12,7 @@ mod select;
 mod source;
 mod yaml;
 
+pub(super) use allowlist::is_workflow_name;
 pub use allowlist::{CONTROL_CONFIG, HANDLER_CONFIG, compiled_lists};
 pub use default_revision::{DefaultRevision, default_branch, default_revision};
 pub use defect::Defect;
