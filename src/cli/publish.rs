@@ -10,6 +10,7 @@ use super::{Failure, Global, input};
 use crate::engine::Projection;
 use crate::engine::submission::{Defaults, parameters};
 use crate::launch::bootstrap::FirstSubmission;
+use crate::launch::error::LaunchError;
 use crate::ledger::proposal::{Worker, default_policy, read_policy};
 use crate::ledger::{Class, LedgerError, Outcome, Proposal, Publication, Publisher, Queue};
 use crate::ports::{Clock as _, SystemClock};
@@ -18,7 +19,7 @@ use crate::protocol::commit::FrozenRequest;
 use crate::protocol::json::{Members, Value};
 use crate::protocol::policy::Policy;
 use crate::protocol::request::RequestKind;
-use crate::protocol::{At, Fault, ProfileName, RequestId, Revision};
+use crate::protocol::{At, Code, Fault, ProfileName, RequestId, Revision};
 use crate::report::label;
 
 /// The one worker of a local queue's default Policy, `.github/workflows/worker.lock.yml`. There is no GitHub to ask
@@ -126,7 +127,7 @@ impl<'a> First<'a> {
             Self::Repository(hub, found) => match found {
                 Some(found) => Ok(found.policy()),
                 None => {
-                    let resolved = FirstSubmission::resolved(hub.client(), &hub.name)?;
+                    let resolved = FirstSubmission::resolved(hub.client(), &hub.name).map_err(without_branch)?;
                     Ok(found.insert(Box::new(resolved)).policy())
                 }
             },
@@ -147,6 +148,16 @@ impl<'a> First<'a> {
             }
         }
     }
+}
+
+/// A repository without any branch answers for its default branch with a conflict (publication.md 3.1).
+fn without_branch(error: LaunchError) -> Failure {
+    if error.code() != Code::ApiConflict {
+        return error.into();
+    }
+    let message = "the repository has no branch yet, so there is no revision to take workers from";
+    let next = "Push a first commit with the workers to the default branch, then repeat the same submission.";
+    Failure::new(Code::RepositoryUnavailable, message, next)
 }
 
 /// Reads a Policy file of at most 4 MiB.
@@ -189,7 +200,7 @@ pub(crate) fn submit(global: &Global, nodes: &[Value], policy: Option<&Path>) ->
     }
     Err(match refused {
         Some((_, error)) => refusal(error),
-        None => Fault::from(crate::protocol::Code::Internal).into(),
+        None => Fault::from(Code::Internal).into(),
     })
 }
 

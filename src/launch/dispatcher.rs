@@ -179,13 +179,14 @@ pub fn start_dispatcher(
 /// Waits until a dispatcher's run has ended, looking every ten seconds. Its workers are not waited for.
 ///
 /// # Errors
-/// The last failure when the run could not be read thirty times in a row, or was refused to this credential.
+/// The last failure when the run could not be read thirty times in a row, or was refused to this credential. It names
+/// the run, which goes on.
 pub fn wait_for_dispatcher(
     client: Client<'_>,
     clock: &dyn Clock,
     repository: &RepositoryName,
     started: &mut Started,
-) -> Result<(), ForgeError> {
+) -> Result<(), DispatcherError> {
     let mut failed = 0;
     loop {
         match client.run_attempt(repository, &started.run_id, 1) {
@@ -197,7 +198,12 @@ pub fn wait_for_dispatcher(
                 }
             }
             Err(error) if error.is_transient() && failed < MAX_FAILED_POLLS => failed += 1,
-            Err(error) => return Err(error),
+            Err(error) => {
+                let message = format!("the run was started and cannot be read: {}", error.message());
+                let action = "It goes on without being watched; do not start it again.";
+                let accepted = Some(started.html_url.clone());
+                return Err(DispatcherError { accepted, ..DispatcherError::new(error.code(), message, action) });
+            }
         }
         clock.sleep(POLL);
     }

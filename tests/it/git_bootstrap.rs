@@ -222,7 +222,7 @@ fn nothing_else_prepares_a_repository() {
         judged.set(judged.get() + 1);
         Ok(())
     };
-    let mut refused = |request: &FrozenRequest| empty.invoke(request, &admit).unwrap_err().code();
+    let refused = |request: &FrozenRequest| empty.invoke(request, &admit).unwrap_err().code();
     for role in [Role::Administrator, Role::Reconciler, Role::Projector] {
         let code = refused(&submission("s", role, &[node("g", "a", "{}")]));
         let expected = if role == Role::Administrator { Code::QueueMissing } else { Code::ActorUnauthorized };

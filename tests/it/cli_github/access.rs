@@ -70,7 +70,8 @@ fn administrators_act_as_the_account_behind_the_token() {
         .as_array()
         .unwrap()
         .iter()
-        .filter_map(|row| (row["kind"] == "work").then(|| row["id"].as_str().unwrap().to_owned()))
+        .filter(|row| row["kind"] == "work")
+        .map(|row| row["id"].as_str().unwrap().to_owned())
         .collect();
     for arguments in [
         &["control", "pause", "grants", "--reason", "r"][..],
@@ -96,7 +97,7 @@ fn administrators_act_as_the_account_behind_the_token() {
     assert_eq!(desk.calls(&[Endpoint::Dispatch, Endpoint::CreateRef, Endpoint::Cancel]), 0);
 }
 
-/// O-288, O-380: who may not administer is refused before anything is read or written, and no flag makes somebody else
+/// O-288: who may not administer is refused before anything is read or written, and no flag makes somebody else
 /// of the account; who may push may submit.
 #[test]
 fn the_host_says_who_may_do_what() {
@@ -166,7 +167,7 @@ fn the_repository_is_identified_first() {
     assert!(renamed.err.contains("renamed or transferred"), "{renamed:?}");
 }
 
-/// A missing queue is told as such, an empty repository only when the service confirms that it is empty, and neither is
+/// O-371: a missing queue is told as such, an empty repository only when the service confirms that it is empty, and neither is
 /// made by a command that is no submission.
 #[test]
 fn absence_needs_proof() {
@@ -185,10 +186,11 @@ fn absence_needs_proof() {
     }
     assert_eq!(empty.calls(&[Endpoint::GraphQl]), 2);
     empty.github.faults(Faults::default().and(Endpoint::GraphQl, 1, 3, Strike::Status(502)));
-    assert_eq!(empty.wq(&["stats"]).error(7), "api_unavailable");
+    assert_eq!(empty.wq(&["stats"]).error(7), "repository_unavailable");
     empty.github.no_faults();
     let refused = empty.submit("alpha", &[]);
-    assert_ne!(refused.code, 0, "{refused:?}");
+    assert_eq!(refused.error(7), "repository_unavailable");
+    assert!(refused.err.contains("Push a first commit"), "{refused:?}");
     assert_eq!((desk.writes(), empty.writes()), (0, 0));
     assert_eq!(empty.head(), None);
 }

@@ -235,14 +235,14 @@ fn pins_are_registered_revisions() {
     let first = main(&desk);
     desk.submit("following", &[]).json(0);
     let unknown = desk.submit("pinned", &["--execution-ref", &"e".repeat(40)]);
-    assert_ne!(unknown.code, 0);
+    assert_eq!(unknown.error(2), "work_invalid");
     desk.submit("pinned", &["--execution-ref", &first]).json(0);
     let second = desk.github.commit(OCTO_WIDGETS, "main", &[("OTHER", Some("x"))]);
     desk.wq(&["deploy", "--from-config"]).json(0);
     let again = desk.submit("pinned", &[]).json(0);
     assert_eq!(again["created"], false);
     let other = desk.submit("pinned", &["--execution-ref", &second]);
-    assert_ne!(other.code, 0, "{other:?}");
+    assert_eq!(other.error(2), "work_conflict");
     let granted = desk.wq(&["dispatch-next", "--max-claims", "2", "--max-dispatches", "2"]).json(0);
     let routes: Vec<&str> =
         granted["assignments"].as_array().unwrap().iter().map(|one| one["ref"].as_str().unwrap()).collect();

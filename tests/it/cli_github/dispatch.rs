@@ -1,6 +1,7 @@
 //! `wq dispatch`: one verified dispatcher, one request, one run.
 
 use std::cell::Cell;
+use std::path::Path;
 
 use serde_json::Value;
 use wq_action::forge::{Broken, Client, Forge, Host, Request, Response, endpoint};
@@ -9,7 +10,7 @@ use wq_action::ports::SimulatedClock;
 use wq_action::protocol::{Code, RepositoryName};
 
 use super::Desk;
-use crate::support::cli::Ran;
+use crate::support::cli::{Ran, run};
 use crate::support::git::NOW;
 use crate::support::github::{
     ADMIN, Access, Endpoint, Faults, Github, Issued, Kind, LAUNCH, Level, OCTO_WIDGETS, Port, Role, Strike,
@@ -342,4 +343,19 @@ fn waiting_is_for_the_dispatcher_alone() {
         assert_eq!(answer["run_id"], run.to_string());
     }
     assert_eq!(desk.calls(&[Endpoint::Dispatch]), 2);
+    desk.github.faults(Faults::default().and(Endpoint::Attempt, 1, 9, Strike::Status(403)));
+    let blind = desk.wq(&["dispatch", "dispatcher", "--wait"]);
+    assert_eq!(blind.error(4), "api_forbidden");
+    let run = *desk.github.runs().last().unwrap();
+    assert!(blind.err.contains(&format!("actions/runs/{run}")), "{blind:?}");
+    assert_eq!(desk.calls(&[Endpoint::Dispatch]), 3);
+}
+
+/// O-350: the help says whom the tag trusts, and what the comparison afterwards cannot do.
+#[test]
+fn the_help_says_whom_a_tag_trusts() {
+    let help = run(Path::new("/"), &["dispatch", "--help"]);
+    let words = help.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("Whoever may move tags of the repository is trusted"), "{words}");
+    assert!(words.contains("cannot undo it"), "{words}");
 }

@@ -36,7 +36,7 @@ impl Desk {
     fn serving(github: Github, bare: Arc<Bare>) -> Self {
         github.follow_system_clock();
         let server = github.serve(Options::default());
-        github.addresses(&server.server_url(), &server.api_url());
+        github.addresses(server.server_url(), server.api_url());
         Self { github, bare, server }
     }
 
