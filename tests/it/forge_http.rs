@@ -82,8 +82,8 @@ fn a_request_says_what_it_is() {
     assert_eq!(form(2), (None, Some("0")));
 }
 
-/// O-282: tokens rotate: each request asks for the credential again, and without one nothing is sent. A new token
-/// costs no further call.
+/// Tokens rotate: each request asks for the credential again, and without one nothing is sent. A new token costs no
+/// further call.
 #[test]
 fn the_credential_is_asked_for_each_time() {
     let wire = Wire::plain(|_| answer(200, &[], "{}"));
@@ -102,7 +102,10 @@ fn the_credential_is_asked_for_each_time() {
     assert_eq!(tokens, ["Bearer token0", "Bearer token1"]);
 }
 
-fn repository_error(status: u16, headers: &'static [(&str, &str)], body: &'static str) -> wq_action::forge::ForgeError {
+/// Headers that a server sends.
+type Sent = &'static [(&'static str, &'static str)];
+
+fn repository_error(status: u16, headers: Sent, body: &'static str) -> wq_action::forge::ForgeError {
     let wire = Wire::plain(move |_| answer(status, headers, body));
     let forge = forge(wire.port());
     let clock = SimulatedClock::new(0);
@@ -155,7 +158,7 @@ fn every_status_means_something() {
 #[test]
 fn rate_limits_say_when() {
     const DATE: (&str, &str) = ("date", "Mon, 30 Nov 2026 12:00:00 GMT");
-    let cases: [(u16, &'static [(&str, &str)], &str, Failure); 9] = [
+    let cases: [(u16, Sent, &str, Failure); 9] = [
         (429, &[("retry-after", "7")], "{}", Failure::RateLimited(Some(7))),
         (403, &[("retry-after", "60")], "{}", Failure::RateLimited(Some(60))),
         (
@@ -480,8 +483,8 @@ fn a_launch_is_one_post() {
         let at = format!("http://127.0.0.1:{port}");
         format!(r#"{{"workflow_run_id":{id},"run_url":"{at}/api/v3/repos{page}","html_url":"{at}{page}"}}"#)
     };
-    let proof: &'static [(&str, &str)] = &[("x-github-request-id", "AB:1")];
-    let launch = |status: u16, headers: &'static [(&str, &str)], id: &'static str, page: &'static str| {
+    let proof: Sent = &[("x-github-request-id", "AB:1")];
+    let launch = |status: u16, headers: Sent, id: &'static str, page: &'static str| {
         let wire = Wire::plain(move |seen| {
             let port = seen.header("host").unwrap().rsplit(':').next().unwrap().parse().unwrap();
             let body = if status == 204 { String::new() } else { run(port, id, page) };
