@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::access::variable;
 use super::{Failure, Global};
-use crate::forge::endpoint::API_VERSION;
 use crate::forge::{self, Client, Forge, ForgeError, Host, HttpForge, Network, Patience};
 use crate::launch::error::LaunchError;
 use crate::launch::operator::authenticate;
@@ -153,13 +152,6 @@ fn token() -> Result<Token, Failure> {
 
 /// A repository that could not be looked up, whatever the reason: never an absent queue (publication.md 1.8).
 fn unidentified(error: ForgeError) -> Failure {
-    // The first call of every command: a host that does not know the pinned version refuses it for that (decision 64).
-    if error.status() == Some(400) {
-        let message = format!("the host refuses REST API version {API_VERSION}");
-        let next =
-            "Use a host that offers it, or a local clone of the queue branch with --ledger FILE or --remote PATH.";
-        return Failure::new(Code::HostUnsupported, message, next);
-    }
     let message = format!("the repository could not be identified: {}", error.message());
     Failure { exit: error.code().exit(), ..Failure::new(Code::RepositoryUnavailable, message, error.action()) }
 }

@@ -85,7 +85,11 @@ impl<'a> Client<'a> {
         self.patiently(endpoint, || {
             let mut target = target.clone();
             for _ in 0..=MAX_REDIRECTS {
-                let response = self.send(&Request::new(endpoint, target))?;
+                let mut response = self.send(&Request::new(endpoint, target.clone()))?;
+                if response.status == 400 {
+                    // A host that does not know the version refuses every call that names it.
+                    response = self.send(&Request::new(endpoint, target).unversioned())?;
+                }
                 match (response.status, &response.headers.location) {
                     (200, _) => return decode(endpoint, &response),
                     (301 | 302 | 307 | 308, Some(location)) => target = location.clone(),

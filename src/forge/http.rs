@@ -73,8 +73,10 @@ impl HttpForge {
         let mut call = http::Request::builder()
             .method(endpoint.method.as_str())
             .uri(format!("{base}{}", request.target()))
-            .header("authorization", authorization)
-            .header("x-github-api-version", API_VERSION);
+            .header("authorization", authorization);
+        if request.is_versioned() {
+            call = call.header("x-github-api-version", API_VERSION);
+        }
         if json {
             call = call.header("content-type", "application/json");
         }

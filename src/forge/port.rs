@@ -15,6 +15,7 @@ pub struct Request {
     endpoint: &'static Endpoint,
     target: String,
     body: Option<String>,
+    versioned: bool,
 }
 
 impl Request {
@@ -22,7 +23,7 @@ impl Request {
     /// empty for GraphQL.
     #[must_use]
     pub fn new(endpoint: &'static Endpoint, target: String) -> Self {
-        Self { endpoint, target, body: None }
+        Self { endpoint, target, body: None, versioned: true }
     }
 
     /// The same call with a JSON body.
@@ -30,6 +31,20 @@ impl Request {
     pub fn with_body(mut self, body: String) -> Self {
         self.body = Some(body);
         self
+    }
+
+    /// The same read in the host's own API version, for a host that does not know the pinned one (decision 64).
+    #[must_use]
+    pub(super) fn unversioned(mut self) -> Self {
+        debug_assert!(self.endpoint.safe, "a write always names its version");
+        self.versioned = false;
+        self
+    }
+
+    /// True if the call names the pinned API version.
+    #[must_use]
+    pub fn is_versioned(&self) -> bool {
+        self.versioned
     }
 
     /// Which call it is.

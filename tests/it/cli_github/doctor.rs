@@ -96,7 +96,10 @@ fn tokens_rules_and_hosts_are_looked_at() {
     desk.github.versions(&["2022-11-28"]);
     let old = desk.wq(&["doctor"]).json(0);
     found(&old, "warning", "host_unsupported");
-    found(&old, "error", "host_unsupported");
+    // Decision 64: reading, submitting and granting work there all the same.
+    desk.submit("gamma", &[]).json(0);
+    assert_eq!(desk.wq(&["stats"]).json(0)["work"], desk.wq(&["replay"]).json(0)["stats"]["work"]);
+    desk.wq(&["dispatch-next"]).json(0);
 }
 
 /// A clock that is off is told, and is no reason for anything else.

@@ -46,7 +46,9 @@ impl Forge for Port<'_> {
         };
         let token = self.token.lock().unwrap().clone();
         let mut headers = vec![("authorization".to_owned(), format!("Bearer {token}"))];
-        headers.push(("x-github-api-version".to_owned(), wq_action::forge::endpoint::API_VERSION.to_owned()));
+        if request.is_versioned() {
+            headers.push(("x-github-api-version".to_owned(), wq_action::forge::endpoint::API_VERSION.to_owned()));
+        }
         let answer = self.github.handle(&Call {
             method: request.endpoint().method.as_str(),
             target: &target,
