@@ -129,7 +129,12 @@ impl Network {
             "HTTPS_PROXY or NO_PROXY is longer than 4,096 bytes; shorten it"
         );
         let given = Proxy::new(url).map_err(|_| invalid())?;
-        if !matches!(given.protocol(), ureq::ProxyProtocol::Http | ureq::ProxyProtocol::Https) {
+        // The library takes the usual port for one that is no number.
+        let address = given.uri().authority().map_or("", |authority| authority.as_str());
+        let port = address.rsplit(['@', ']']).next().and_then(|rest| rest.split_once(':'));
+        if !matches!(given.protocol(), ureq::ProxyProtocol::Http | ureq::ProxyProtocol::Https)
+            || port.is_some_and(|(_, port)| port.parse::<u16>().is_err())
+        {
             return Err(invalid());
         }
         let mut proxy = Proxy::builder(given.protocol()).host(given.host()).port(given.port());
@@ -318,6 +323,9 @@ mod tests {
         let no_proxy = "a,".repeat(MAX_PROXY_BYTES / 2) + "a";
         let network = Network { proxy: Some("http://h".to_owned()), no_proxy, ..Network::default() };
         assert!(network.proxy(urls).is_err());
+        let network = Network { proxy: Some("http://[::1]:3128".to_owned()), ..Network::default() };
+        let proxy = network.proxy(urls).unwrap().unwrap();
+        assert_eq!((proxy.host(), proxy.port()), ("[::1]", 3128));
         let network = Network { proxy: Some("http://u%40:p@h:3128/".to_owned()), ..Network::default() };
         let proxy = network.proxy(urls).unwrap().unwrap();
         assert_eq!(
