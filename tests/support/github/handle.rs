@@ -526,6 +526,11 @@ impl Github {
         self.world().journal.total
     }
 
+    /// How many calls the fault plan struck.
+    pub(crate) fn struck(&self) -> u64 {
+        self.world().journal.struck
+    }
+
     /// How many POSTs carried the assignment of a dispatch, whatever became of them.
     pub(crate) fn posts_of_dispatch(&self, dispatch: &str) -> u32 {
         self.world().journal.posts.get(dispatch).copied().unwrap_or(0)

@@ -34,11 +34,14 @@ pub(crate) struct Journal {
     pub(super) by_endpoint: BTreeMap<Endpoint, u64>,
     pub(super) posts: BTreeMap<String, u32>,
     pub(super) total: u64,
+    /// How many calls the fault plan struck.
+    pub(super) struck: u64,
 }
 
 impl Journal {
     pub(super) fn add(&mut self, call: Logged) {
         self.total += 1;
+        self.struck += u64::from(call.fault.is_some());
         *self.by_endpoint.entry(call.endpoint).or_default() += 1;
         if let Some(dispatch) = &call.dispatch_id {
             *self.posts.entry(dispatch.clone()).or_default() += 1;
