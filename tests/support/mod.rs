@@ -12,6 +12,7 @@ pub(crate) mod ledger;
 pub(crate) mod operator;
 pub(crate) mod queue;
 pub(crate) mod schema;
+pub(crate) mod stage;
 pub(crate) mod wire;
 
 /// Prints a line past the capture of test output: what was covered and what was skipped belongs into every run's log.
