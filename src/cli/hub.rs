@@ -92,15 +92,18 @@ impl Hub {
     pub(crate) fn actor(&self, role: Role) -> Result<Actor, Failure> {
         match authenticate(self.client(), &self.name, role) {
             Ok(operator) => Ok(operator.actor().clone()),
-            Err(fault) => {
-                let next = match (fault.code(), role) {
+            Err(error) => {
+                let next = match (error.code(), role) {
                     (Code::ActorUnauthorized, Role::Administrator) => {
                         "Ask for admin permission to the repository, or let an administrator run this; nothing was changed."
                     }
                     (Code::ActorUnauthorized, _) => "Ask for write permission to the repository; nothing was changed.",
-                    _ => "Give the token of a person who may do this, then repeat the command; nothing was changed.",
+                    (Code::ApiUnauthenticated | Code::ApiForbidden, _) => {
+                        "Give the token of a person who may do this, then repeat the command; nothing was changed."
+                    }
+                    _ => error.action(),
                 };
-                Err(Failure::new(fault.code(), fault.message().to_owned(), next))
+                Err(Failure::new(error.code(), error.message().into_owned(), next))
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Who asked (jobs.md 5.3.4, lifecycle.md 2.3). Intents that an agent staged are published by a later job, perhaps in
 //! a later attempt of the run. The request keeps the attempt that staged it, so it is the same request every time.
 
+use super::error::LaunchError;
 use super::publisher::{Authenticated, Home, Scope};
 use crate::forge::Client;
 use crate::protocol::actor::{Actor, Role};
@@ -42,12 +43,14 @@ impl Origin {
 /// bytes, `work_queue_intent_origin_mismatch` for one that is malformed or of another run,
 /// `work_queue_intent_origin_read_failed` when its attempt cannot be read; otherwise as
 /// [`super::publisher::authenticate`].
-pub fn trusted_origin(client: Client<'_>, context: &Context, publisher: &Authenticated) -> Result<Origin, Fault> {
+pub fn trusted_origin(client: Client<'_>, context: &Context, publisher: &Authenticated) -> Result<Origin, LaunchError> {
     let current = &publisher.actor;
     let publisher_attempt = attempt(current).ok_or_else(mismatch)?;
     let Some(text) = context.intent_origin() else {
         let own = publisher_attempt == 1 || current.role == Role::Worker;
-        ensure!(own, WorkQueueIntentOriginRequired, Code::WorkQueueIntentOriginRequired.meaning());
+        if !own {
+            return Err(Fault::from(Code::WorkQueueIntentOriginRequired).into());
+        }
         return Ok(Origin { actor: current.clone(), publisher_attempt });
     };
     let stated = read(text)?;
@@ -57,7 +60,9 @@ pub fn trusted_origin(client: Client<'_>, context: &Context, publisher: &Authent
         && stated.repository == current.repository
         && stated.workflow == current.workflow
         && stated.run_id == current.run_id;
-    ensure!(same_run, WorkQueueIntentOriginMismatch, Code::WorkQueueIntentOriginMismatch.meaning());
+    if !same_run {
+        return Err(mismatch().into());
+    }
     let actor = if earlier == publisher_attempt {
         current.clone()
     } else {
@@ -73,7 +78,9 @@ pub fn trusted_origin(client: Client<'_>, context: &Context, publisher: &Authent
     if stated.claim_handle.is_none() {
         compared.claim_handle = None;
     }
-    ensure!(compared == stated, WorkQueueIntentOriginMismatch, Code::WorkQueueIntentOriginMismatch.meaning());
+    if compared != stated {
+        return Err(mismatch().into());
+    }
     tracing::debug!(publisher_attempt, origin_attempt = earlier, "origin confirmed");
     Ok(Origin { actor, publisher_attempt })
 }

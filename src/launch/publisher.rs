@@ -1,6 +1,7 @@
 //! A trusted job authenticates its own run before it publishes anything (jobs.md 3.4, lifecycle.md 2.2, 2.3). The
 //! environment says which run it is; the host's answers say whether that is so, and for whom it runs.
 
+use super::error::LaunchError;
 use crate::forge::{Client, Run};
 use crate::protocol::actor::{Actor, Role};
 use crate::protocol::fault::ensure;
@@ -74,11 +75,16 @@ impl Authenticated {
 /// `publisher_native_context_mismatch`, `publisher_workflow_context_missing`,
 /// `publisher_repository_identity_mismatch`, `publisher_principal_mismatch`; `actor_unauthorized` for a worker without
 /// a dispatch; or as the host fails to answer.
-pub fn authenticate(client: Client<'_>, context: &Context, role: Role, scope: &Scope) -> Result<Authenticated, Fault> {
+pub fn authenticate(
+    client: Client<'_>,
+    context: &Context,
+    role: Role,
+    scope: &Scope,
+) -> Result<Authenticated, LaunchError> {
     first_attempt(role, context.run_attempt())?;
     let home = Home::read(client, context)?;
     let run = client.run(&home.name, context.run_id())?;
-    home.verify(run, context, context.run_attempt(), role, scope)
+    Ok(home.verify(run, context, context.run_attempt(), role, scope)?)
 }
 
 /// Authority as a worker ends with attempt 1 of the run.
@@ -94,13 +100,13 @@ pub(super) struct Home {
 }
 
 impl Home {
-    fn read(client: Client<'_>, context: &Context) -> Result<Self, Fault> {
+    fn read(client: Client<'_>, context: &Context) -> Result<Self, LaunchError> {
         let asked = context.repository();
         let found = client.repository(asked)?;
         // After a rename the host answers with the new name.
         match RepositoryName::new(&found.full_name) {
             Ok(name) if name.as_str().eq_ignore_ascii_case(asked.as_str()) => Ok(Self { name, id: found.id }),
-            _ => Err(Code::NativeRepositoryIdentityMismatch.into()),
+            _ => Err(Fault::from(Code::NativeRepositoryIdentityMismatch).into()),
         }
     }
 

@@ -140,6 +140,9 @@ fn every_difference_has_its_code() {
     assert_eq!(found.created_at().unwrap_err().code(), Code::PublisherOriginTimeMissing);
 }
 
+/// Makes one more defect: in the host's answer, in the variables, in the payload.
+type Change<'c> = dyn FnMut(&mut Value, &mut Vec<(&'static str, &'static str)>, &mut &'static str) + 'c;
+
 /// The first difference in the protocol's order is the one that is named, whatever else is wrong.
 #[test]
 fn differences_are_found_in_order() {
@@ -147,7 +150,7 @@ fn differences_are_found_in_order() {
     let mut answer = run(1);
     let mut changes = vec![];
     let mut payload = "{}";
-    let mut step = |change: &mut dyn FnMut(&mut Value, &mut Vec<(&'static str, &'static str)>, &mut &'static str)| {
+    let mut step = |change: &mut Change<'_>| {
         change(&mut answer, &mut changes, &mut payload);
         let host = host().with(RUN, answer.clone());
         dispatcher(host.client(), &with_payload(&changes, payload)).unwrap_err()
