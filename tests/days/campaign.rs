@@ -551,7 +551,8 @@ impl Campaign {
 
     fn deliveries(&self) -> Vec<Delivery> {
         let model = &self.watch.model;
-        let pending = model.works.iter().filter(|(_, work)| work.state == State::Completed && work.barrier == "pending");
+        let pending =
+            model.works.iter().filter(|(_, work)| work.state == State::Completed && work.barrier == "pending");
         let told = pending.filter_map(|(id, work)| {
             let claim = work.owner.clone()?;
             let known = &model.claims[&claim];

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-use wq_action::engine::state::{ClaimStatus, Projection};
 use wq_action::engine::replay;
+use wq_action::engine::state::{ClaimStatus, Projection};
 use wq_action::ledger::Current;
 use wq_action::protocol::identity::sha256_hex;
 use wq_action::protocol::json::Scanner;
@@ -297,7 +297,10 @@ impl Watch {
             }
             let listed = self.stage.listed(dispatch.profile.workflow.as_str());
             if own.len() == 1 && runs.len() == 1 && listed < 100 {
-                return Err(format!("{id} is {phase}, its one run {} ended, and it still holds its reservation", own[0]));
+                return Err(format!(
+                    "{id} is {phase}, its one run {} ended, and it still holds its reservation",
+                    own[0]
+                ));
             }
             let state = named.get(id).copied().unwrap_or("nothing");
             let expected = if runs.is_empty() { "launch_unresolved" } else { "run_binding_conflict" };
@@ -308,7 +311,8 @@ impl Watch {
         }
         for work in self.model.works.values().filter(|work| work.state == State::Available) {
             let (pool, account) = (text(&work.definition, "pool"), text(&work.definition, "fairness_key"));
-            let held = projection.dispatches().filter(|one| !one.released && one.assignment.pool.as_str() == pool).count();
+            let held =
+                projection.dispatches().filter(|one| !one.released && one.assignment.pool.as_str() == pool).count();
             let open: Vec<&str> = projection
                 .claims()
                 .filter(|claim| matches!(claim.status, ClaimStatus::Open))
@@ -342,5 +346,11 @@ fn summary(commit: &Value) -> String {
     });
     let words: Vec<String> = operations.map(|word| word.trim().to_owned()).collect();
     let actor = &commit["actor"];
-    format!("{} by {} {}: {}", text(&commit["request"], "kind"), text(actor, "role"), text(actor, "run_id"), words.join(", "))
+    format!(
+        "{} by {} {}: {}",
+        text(&commit["request"], "kind"),
+        text(actor, "role"),
+        text(actor, "run_id"),
+        words.join(", ")
+    )
 }

@@ -108,8 +108,7 @@ pub(crate) fn dispatch(life: &Arc<Life>, order: &Order) -> End {
     let client = Client::new(&native, &life.clock).with_patience(Patience::Patient);
     let origin = if order.attempt > 1 { order.origin() } else { String::new() };
     let workflow = format!("{DISPATCHER}@refs/heads/main");
-    let context =
-        context(order.run, order.attempt, &workflow, order.event, &stage.revision, order.actor, &origin);
+    let context = context(order.run, order.attempt, &workflow, order.event, &stage.revision, order.actor, &origin);
     let publisher = match authenticate(client, &context, Role::Dispatcher, &Scope::default()) {
         Ok(publisher) => publisher,
         Err(fault) => return Ok(refused(&fault)),
@@ -382,12 +381,12 @@ fn bold(life: &Arc<Life>, assignment: &Assignment, run: u64, attempt: i64, code:
     let stage = &life.stage;
     let Some(member) = assignment.claims.first() else { return Ok(code.to_owned()) };
     let shown = stage.github.run(run).unwrap();
-    let mut actor: Actor = typed(
-        &canonical(&json!({"role": "worker", "principal": shown.actor.to_string(), "repository": OCTO_WIDGETS,
+    let mut actor: Actor = typed(&canonical(
+        &json!({"role": "worker", "principal": shown.actor.to_string(), "repository": OCTO_WIDGETS,
             "workflow": shown.path.split('@').next(), "run_id": run.to_string(), "run_attempt": 1,
             "dispatch_id": assignment.dispatch_id.as_str(), "claim_handle": member.handle.as_str()})
-        .to_string()),
-    );
+        .to_string(),
+    ));
     actor.run_attempt = Within::new(attempt).ok();
     let mut ledger = life.ledger(&stage.repository);
     match finish_claim(life, &mut ledger, &actor, assignment, &member.handle, "completed") {

@@ -9,9 +9,7 @@ use wq_action::forge::Request;
 use wq_action::ledger::simulated::SimulatedBranch;
 use wq_action::protocol::RepositoryName;
 
-use crate::support::github::{
-    Checking, Github, JOB, Kind, LAUNCH, OCTO_WIDGETS, worker_lock, worker_source,
-};
+use crate::support::github::{Checking, Github, JOB, Kind, LAUNCH, OCTO_WIDGETS, worker_lock, worker_source};
 use crate::support::ledger::policy;
 use crate::support::tell;
 
@@ -270,4 +268,3 @@ impl Stage {
         self.tally(|tally| tally.posts += 1);
     }
 }
-

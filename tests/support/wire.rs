@@ -81,10 +81,22 @@ pub(crate) enum Step {
     Keep,
 }
 
-/// An answer with a body and the length of it, as the steps that send it.
+/// An answer with a body and the length of it, as the steps that send it. It says that the connection ends with it, so
+/// that nobody uses one that is about to.
 pub(crate) fn answer(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Vec<Step> {
+    respond(status, headers, body, "connection: close\r\n")
+}
+
+/// The same answer on a connection that stays.
+pub(crate) fn kept(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Vec<Step> {
+    let mut steps = respond(status, headers, body, "");
+    steps.push(Step::Keep);
+    steps
+}
+
+fn respond(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>, ending: &str) -> Vec<Step> {
     let body = body.as_ref();
-    let mut bytes = format!("HTTP/1.1 {status} Whatever\r\ncontent-length: {}\r\n", body.len());
+    let mut bytes = format!("HTTP/1.1 {status} Whatever\r\ncontent-length: {}\r\n{ending}", body.len());
     for (name, value) in headers {
         bytes += &format!("{name}: {value}\r\n");
     }
