@@ -17,7 +17,7 @@ use super::headers;
 use super::host::Host;
 use super::network::Network;
 use super::port::{Body, Broken, Forge, MAX_BODY_BYTES, Request, Response};
-use crate::protocol::{Fault, TokenProvider};
+use crate::protocol::{Fault, Token, TokenProvider};
 
 /// Longest wait for a connection, in seconds.
 const CONNECT_SECONDS: u64 = 10;
@@ -108,6 +108,11 @@ impl Forge for HttpForge {
 
     fn host(&self) -> &Host {
         &self.host
+    }
+
+    /// Asks for the credential now, as the next request will: tokens rotate.
+    fn holds(&self, token: &Token) -> Option<bool> {
+        (self.credential)().ok().map(|own| own == *token)
     }
 }
 

@@ -47,6 +47,8 @@ pub fn bind(
     let parts = ["bind", dispatch_id.as_str(), run.run_id.as_str()];
     let published = publish_step(ledger, actor, RequestKind::Dispatch, &parts, &|projection| {
         let dispatch = find(projection, dispatch_id)?;
+        // Somebody was faster: the same binding is not written twice, and another one is a conflict.
+        ensure!(dispatch.run.is_none(), RunBindingConflict, "the dispatch was bound meanwhile");
         let repository = projection.repository().ok_or_else(|| Fault::from(Code::PolicyMissing))?;
         let proof = evidence(dispatch, repository, EvidenceKind::Reconciliation, source, None, checked_at)?;
         Ok(vec![Operation::Dispatch(Box::new(Dispatch {

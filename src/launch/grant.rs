@@ -110,8 +110,8 @@ impl Launcher<'_, '_> {
             let reason = GroupState::StagedPreview.as_str();
             return Ok(Granted { commit_id: None, recovered: false, reason, next, launches, swept });
         }
-        let (commit_id, reason, next, recovered) = self.commit(ask, &request, &parameters, resolver)?;
-        let launches = if commit_id.is_some() { self.launch_all(&ask.request_id)? } else { Vec::new() };
+        let (commit_id, reason, next, recovered, opened) = self.commit(ask, &request, &parameters, resolver)?;
+        let launches = self.launch_all(&opened);
         Ok(Granted { commit_id, recovered, reason, next, launches, swept })
     }
 
@@ -147,14 +147,14 @@ impl Launcher<'_, '_> {
 
     /// Commits the fair prefix. Every attempt looks at the gates anew, decides anew, and checks approval and budget on
     /// what it decided: the whole prefix is refused, never a winner dropped to keep the rest.
-    #[allow(clippy::type_complexity, reason = "four facts of one commit, used once")]
+    #[allow(clippy::type_complexity, reason = "five facts of one commit, used once")]
     fn commit(
         &mut self,
         ask: &Ask,
         request: &FrozenRequest,
         parameters: &DispatchParameters,
         resolver: Option<&Resolver<'_>>,
-    ) -> Result<(Option<CommitId>, &'static str, Option<SelectionView>, bool), LaunchError> {
+    ) -> Result<(Option<CommitId>, &'static str, Option<SelectionView>, bool, Vec<Assignment>), LaunchError> {
         let (approval, clock) = (self.approval, self.clock);
         let mut held = None;
         let publication = self.ledger.publish(request, None, &mut |projection, scanner, at| {
@@ -178,7 +178,9 @@ impl Launcher<'_, '_> {
             }
             Ok(decision)
         })?;
-        Ok(match publication.outcome {
+        // Taken from the publication itself: what was granted is known even if the queue cannot be read any more.
+        let opened = groups(&publication.current.projection, &request.id);
+        let (commit_id, reason, next, recovered) = match publication.outcome {
             Outcome::PublishedNow { permit, stopped } => {
                 let (reason, next) = stopped.map_or(("granted", None), |(reason, next)| (reason, Some(next)));
                 (Some(permit.commit_id().clone()), reason, next, false)
@@ -191,22 +193,20 @@ impl Launcher<'_, '_> {
                 (None, reason, Some(next), false)
             }
             Outcome::Done { reason, commit_id } => (commit_id, reason, None, true),
-        })
+        };
+        Ok((commit_id, reason, next, recovered, opened))
     }
 
     /// Launches every group of a request, in order. One that cannot be launched stops none of the others.
-    fn launch_all(&mut self, request_id: &RequestId) -> Result<Vec<GroupReport>, LaunchError> {
-        let current = self.ledger.read_present()?;
-        let assignments = groups(&current.projection, request_id);
-        drop(current);
-        Ok(assignments
+    fn launch_all(&mut self, assignments: &[Assignment]) -> Vec<GroupReport> {
+        assignments
             .iter()
             .map(|assignment| {
                 let id = &assignment.dispatch_id;
                 let kept = |error: LaunchError| GroupReport::new(id, GroupState::Reserved).blocked(error.code());
                 self.launch(assignment).unwrap_or_else(kept)
             })
-            .collect())
+            .collect()
     }
 }
 

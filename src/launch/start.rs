@@ -4,7 +4,7 @@
 use crate::engine::Projection;
 use crate::engine::state::{DispatchPhase, DispatchState};
 use crate::forge::{Client, Posted};
-use crate::ledger::{LaunchPermit, Ledger};
+use crate::ledger::{Class, LaunchPermit, Ledger};
 use crate::ports::Clock;
 use crate::protocol::actor::{Actor, Role};
 use crate::protocol::assignment::Assignment;
@@ -93,8 +93,14 @@ impl<'a> Launcher<'a, '_> {
         ensure!(!current.projection.grants_paused(), GrantsPaused, "a launch cannot start while grants are paused");
         let ready = self.prepare(dispatch)?;
         drop(current);
-        let Some(permit) = self.elect(dispatch_id, &ready)? else {
-            return self.reconciler().group(dispatch_id, None);
+        let permit = match self.elect(dispatch_id, &ready) {
+            Ok(Some(permit)) => permit,
+            Ok(None) => return self.reconciler().group(dispatch_id, None),
+            // The marker may be there, so nobody may say that nothing was begun.
+            Err(LaunchError::Ledger(error)) if error.class() == Class::Unknown => {
+                return Ok(GroupReport::new(dispatch_id, GroupState::LaunchUnresolved).blocked(error.code()));
+            }
+            Err(error) => return Err(error),
         };
         let posted = match self.post(permit, dispatch_id, &ready) {
             Ok(posted) => posted,
@@ -290,8 +296,12 @@ impl<'a> Launcher<'a, '_> {
         let parts = ["reject", dispatch_id.as_str(), receipt.as_str()];
         publish_step(&mut *self.ledger, self.sender, RequestKind::Dispatch, &parts, &|projection| {
             let dispatch = find(projection, dispatch_id)?;
+            // A sweep may have written its doubt while the host answered. The sender knows better.
             ensure!(
-                dispatch.phase == DispatchPhase::Moved(DispatchStep::Started),
+                matches!(
+                    dispatch.phase,
+                    DispatchPhase::Moved(DispatchStep::Started | DispatchStep::Uncertain | DispatchStep::Unresolved)
+                ) && dispatch.run.is_none(),
                 DispatchInvalid,
                 "the dispatch moved on after its start marker"
             );
