@@ -18,9 +18,9 @@ use crate::naive::{Ask, Naive};
 use crate::stage::{Stage, WEB};
 
 /// Commits between two comparisons of the whole projection with the recount.
-const COUNT_EVERY: u64 = 16;
+const COUNT_EVERY: u64 = 32;
 /// Commits between two cold replays.
-const REPLAY_EVERY: u64 = 96;
+const REPLAY_EVERY: u64 = 192;
 
 /// What is known to be true, and what the queue said last.
 pub(crate) struct Watch {
@@ -223,13 +223,17 @@ impl Watch {
         }
     }
 
-    /// A bound run is attempt 1 of a run that a POST of ours started for this dispatch.
+    /// A bound run is attempt 1 of a run that a POST of ours started for this dispatch, and is written down once.
     fn check_bound(&self, dispatch: &str, run: &Value) -> Result<(), String> {
         let id: u64 = text(run, "run_id").parse().unwrap_or(0);
         let own = self.stage.own_runs(dispatch).contains(&id) && self.stage.github.posts_of_dispatch(dispatch) == 1;
         let launched = self.stage.github.run(id).is_some_and(|shown| shown.actor == self.stage.launcher);
         if !own || !launched || run["run_attempt"] != 1 {
             return Err(format!("run {id} is bound to {dispatch}, and no POST of ours started it for that"));
+        }
+        let before = self.last.as_ref().and_then(|last| last.projection.dispatch(dispatch));
+        if before.is_some_and(|before| before.run.is_some()) {
+            return Err(format!("{dispatch} was bound to run {id} before, and it is written again"));
         }
         self.stage.tally(|tally| tally.bound += 1);
         Ok(())

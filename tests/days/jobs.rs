@@ -22,7 +22,7 @@ use wq_action::protocol::commit::FrozenRequest;
 use wq_action::protocol::identity::Within;
 use wq_action::protocol::policy::{Policy, WorkerProfile};
 use wq_action::protocol::request::RequestKind;
-use wq_action::protocol::{Digest, DispatchId, Fault, Handle, Identity, PoolName, RequestId, Token};
+use wq_action::protocol::{Digest, DispatchId, Handle, Identity, PoolName, RequestId, Token};
 use wq_action::runner::Context;
 
 use crate::life::Life;
@@ -96,8 +96,8 @@ fn stopped(error: &LaunchError) -> String {
     error.code().as_str().to_owned()
 }
 
-fn refused(fault: &Fault) -> String {
-    fault.code().as_str().to_owned()
+fn refused(error: impl Into<LaunchError>) -> String {
+    error.into().code().as_str().to_owned()
 }
 
 /// A dispatcher job: authenticate, then sweep, grant and launch for each intent that was staged.
@@ -111,11 +111,11 @@ pub(crate) fn dispatch(life: &Arc<Life>, order: &Order) -> End {
     let context = context(order.run, order.attempt, &workflow, order.event, &stage.revision, order.actor, &origin);
     let publisher = match authenticate(client, &context, Role::Dispatcher, &Scope::default()) {
         Ok(publisher) => publisher,
-        Err(fault) => return Ok(refused(&fault)),
+        Err(fault) => return Ok(refused(fault)),
     };
     let origin = match trusted_origin(client, &context, &publisher) {
         Ok(origin) => origin,
-        Err(fault) => return Ok(refused(&fault)),
+        Err(fault) => return Ok(refused(fault)),
     };
     if order.refreshes {
         native.rotate(&stage.tokens().job);
@@ -199,7 +199,7 @@ pub(crate) fn reconcile(life: &Arc<Life>, token: &str, only: Option<&str>, cance
     let client = Client::new(&port, &life.clock).with_patience(Patience::Patient);
     let operator = match wq_action::launch::operator::authenticate(client, &stage.repository, Role::Reconciler) {
         Ok(operator) => operator,
-        Err(fault) => return (Ok(refused(&fault)), Vec::new()),
+        Err(fault) => return (Ok(refused(fault)), Vec::new()),
     };
     let mut ledger = life.ledger(operator.repository());
     let mut reconciler = Reconciler {
@@ -223,7 +223,8 @@ pub(crate) fn reconcile(life: &Arc<Life>, token: &str, only: Option<&str>, cance
         None => {
             let mut all = Vec::new();
             let mut end = Ok(());
-            for part in 0..4 {
+            let held = stage.branch.current().map_or(0, |current| current.projection.stats().dispatches);
+            for part in 0..=held.saturating_sub(1) / 16 {
                 match reconciler.sweep(None, 16, 1 + 16 * part) {
                     Ok(reports) => all.extend(reports),
                     Err(error) => end = Err(error),
@@ -291,10 +292,10 @@ pub(crate) fn work(life: &Arc<Life>, run: u64, attempt: i64, finishes: &[Finish]
     let allowed = attempt == 1 && !stage.is_handmade(run);
     let publisher = match authenticate(client, &context, Role::Worker, &scope) {
         Ok(publisher) => publisher,
-        Err(fault) if allowed => return Ok(refused(&fault)),
+        Err(fault) if allowed => return Ok(refused(fault)),
         Err(fault) => {
             stage.tally(|tally| tally.refused += 1);
-            return bold(life, &assignment, run, attempt, &refused(&fault));
+            return bold(life, &assignment, run, attempt, &refused(fault));
         }
     };
     let native = match read_repository(client, publisher.repository()) {
@@ -360,7 +361,7 @@ fn finish_claim(
     let id = request_id(actor, &intent_id(&purpose(&["finish", handle.as_str()])));
     let request =
         FrozenRequest::new(id.clone(), RequestKind::Finish, actor.clone(), &canonical(&parameters.to_string()));
-    let request = request.map_err(|fault| refused(&fault))?;
+    let request = request.map_err(refused)?;
     let published = ledger.publish(&request, None, &mut |projection, scanner, at| {
         projection.decide(scanner, &request, at, &[]).map_err(Into::into)
     });
@@ -412,7 +413,7 @@ pub(crate) fn deliver(life: &Arc<Life>, token: &str, deliveries: &[Delivery]) ->
     let client = Client::new(&port, &life.clock).with_patience(Patience::Patient);
     let operator = match wq_action::launch::operator::authenticate(client, &stage.repository, Role::Reconciler) {
         Ok(operator) => operator,
-        Err(fault) => return Ok(refused(&fault)),
+        Err(fault) => return Ok(refused(fault)),
     };
     let mut ledger = life.ledger(operator.repository());
     let mut end = "delivered".to_owned();
@@ -447,7 +448,7 @@ pub(crate) fn operate(
 ) -> Result<(), String> {
     let member = if kind == RequestKind::Submit { "nodes" } else { "operations" };
     let parameters = canonical(&json!({ member: operations }).to_string());
-    let request = FrozenRequest::new(id.clone(), kind, actor.clone(), &parameters).map_err(|fault| refused(&fault))?;
+    let request = FrozenRequest::new(id.clone(), kind, actor.clone(), &parameters).map_err(refused)?;
     let policy: Policy = typed(&canonical(&life.stage.policy.to_string()));
     let policy = Proposal::plain(&policy);
     let proposal = (kind == RequestKind::Submit).then_some(&policy);

@@ -41,6 +41,9 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().and_then(|text| text.parse().ok())
 }
 
+/// S-295, S-300, S-304, S-320, S-322, S-323: whatever is delayed, lost, stale, cancelled or repeated, a reservation is
+/// freed only when its run has really ended or nothing can have run; it is held as long as that is unknown, and the rest
+/// of the queue goes on.
 #[test]
 fn two_thousand_days_keep_every_rule() {
     let begun = std::time::Instant::now();

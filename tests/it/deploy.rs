@@ -16,7 +16,7 @@ use wq_action::protocol::request::RequestKind;
 use wq_action::protocol::{Code, Digest, ProfileName, Revision};
 
 use crate::support::github::{Endpoint, Faults, OCTO_WIDGETS, Strike};
-use crate::support::stage::{Stage, lock, node, request, stamp, submission};
+use crate::support::stage::{Stage, actor, lock, node, request, stamp, submission};
 
 /// Publishes a first submission as a caller would.
 fn first(stage: &Stage, request: &FrozenRequest, proposal: Option<&Policy>) -> Result<Publication, LedgerError> {
@@ -114,8 +114,9 @@ fn a_failed_lookup_makes_no_queue() {
     }
 }
 
-/// S-229, O-031, O-101: a caller may bring a Policy of its own. Its workers are those of the verified default revision,
-/// whatever revision it names, and are verified there with the contract that it names; everything else of it holds.
+/// S-228, S-229, O-031, O-101: a caller may bring a Policy of its own. Its workers are those of the verified default revision,
+/// whatever revision it names and however well the stamp there fits, and are verified there with the contract that it
+/// names; everything else of it holds.
 #[test]
 fn a_proposal_selects_no_revision() {
     let stage = Stage::new(&["worker"]);
@@ -155,7 +156,8 @@ fn an_empty_repository_has_no_worker_yet() {
     assert_eq!(route(&stage, "worker")["ref"], stage.head());
 }
 
-/// S-196, O-067: another settings file changes nothing about an installed Policy, not even beside new Work.
+/// S-196, S-233, O-067: another settings file changes nothing about an installed Policy, not even beside new Work, and
+/// neither does a caller that was compiled with other values, whose Work is taken all the same.
 #[test]
 fn settings_leave_an_installed_policy_alone() {
     let stage = opened(&["worker"]);
@@ -163,27 +165,69 @@ fn settings_leave_an_installed_policy_alone() {
     stage.put(".github/workflows/aw.json", Some(r#"{"work_queue":{"concurrency":2}}"#));
     first(&stage, &submission("more", &[node("more", "worker")]), None).unwrap();
     assert_eq!((stage.commits(), &stage.document()["policy"]), (2, &policy));
+    let other = proposal(&stage, &"a".repeat(40), "d");
+    first(&stage, &submission("other", &[node("other", "worker")]), Some(&other)).unwrap();
+    assert_eq!((stage.commits(), &stage.document()["policy"]), (3, &policy));
 }
 
-/// O-067: resolving settings and routes again gives the Policy of a new epoch, which an administrator
-/// installs in a quiet queue alone; what was recorded stays.
+/// Installs what the repository's files say now.
+fn install(stage: &Stage, name: &str) -> Result<Publication, LedgerError> {
+    let resolved = stage.ask(|client| wq_action::launch::route::resolve(client, &stage.repository)).unwrap();
+    let policy: Value = serde_json::from_str(resolved.policy.source.as_str()).unwrap();
+    let operations = json!({"operations": [{"kind": "Policy", "epoch": "second", "policy": policy}]});
+    stage.publish(&request(name, RequestKind::Policy, Role::Administrator, &operations))
+}
+
+/// Cancels the one Work of a queue.
+fn quiet(stage: &Stage) {
+    let work = crate::support::ledger::work_id("graph", "n");
+    let cancel = json!({"operations": [{"kind": "WorkCancellation", "work_id": work, "reason": "unwanted"}]});
+    stage.publish(&request("cancel", RequestKind::CancelWork, Role::Administrator, &cancel)).unwrap();
+}
+
+/// S-197, O-067: resolving settings and routes again gives the Policy of a new epoch, which an administrator installs
+/// in a quiet queue alone. What was accepted and recorded stays, and the clocks are new.
 #[test]
 fn another_epoch_takes_the_settings_of_the_day() {
     let stage = opened(&["worker"]);
     let head = stage.put(".github/workflows/aw.json", Some(r#"{"work_queue":{"concurrency":2}}"#));
-    let resolved = stage.ask(|client| wq_action::launch::route::resolve(client, &stage.repository)).unwrap();
-    let policy: Value = serde_json::from_str(resolved.policy.source.as_str()).unwrap();
-    let install = json!({"operations": [{"kind": "Policy", "epoch": "second", "policy": policy}]});
-    let install = |name: &str| request(name, RequestKind::Policy, Role::Administrator, &install);
-    let error = stage.publish(&install("busy")).unwrap_err();
+    let error = install(&stage, "busy").unwrap_err();
     assert_eq!((error.code(), stage.commits()), (Code::PolicyNotQuiescent, 1));
-    let work = crate::support::ledger::work_id("graph", "n");
-    let cancel = json!({"operations": [{"kind": "WorkCancellation", "work_id": work, "reason": "unwanted"}]});
-    stage.publish(&request("cancel", RequestKind::CancelWork, Role::Administrator, &cancel)).unwrap();
-    stage.publish(&install("quiet")).unwrap();
+    quiet(&stage);
+    let before = stage.document();
+    install(&stage, "quiet").unwrap();
     let document = stage.document();
     assert_eq!(document["policy"]["pools"]["default"]["native_limit"], 2);
     assert_eq!(route(&stage, "worker")["ref"], head);
-    assert_eq!(document["works"].as_object().unwrap().len(), 1);
-    assert_eq!(stage.state().installed().unwrap().epoch.as_str(), "second");
+    assert_eq!((&document["works"], &document["clocks"]), (&before["works"], &json!({})));
+    assert_eq!((document["policy_epoch"].as_str(), stage.commits()), (Some("second"), 3));
+    for accepted in before["requests"].as_object().unwrap() {
+        assert_eq!(document["requests"][accepted.0], *accepted.1);
+    }
+}
+
+/// O-367: a queue under a historical Policy stays at its exact revisions: nothing is synchronized or deployed there,
+/// until an administrator installs an AW-managed Policy while it is quiet.
+#[test]
+fn a_historical_queue_is_moved_explicitly() {
+    let stage = Stage::new(&["worker"]);
+    let mut old: Value = serde_json::from_str(proposal(&stage, &stage.head(), "c").source.as_str()).unwrap();
+    old.as_object_mut().unwrap().remove("authorization");
+    old["producers"] = json!({"1": {"pools": ["default"], "priorities": [3], "fairness_keys": [""]}});
+    let worker = &mut old["pools"]["default"]["profiles"]["worker"];
+    worker.as_object_mut().unwrap().remove("logical_contract");
+    worker["principal"] = "1".into();
+    let old = wq_action::ledger::proposal::read_policy(&old.to_string()).unwrap();
+    let revision = stage.head();
+    stage.put("README.md", Some("# More\n"));
+    first(&stage, &submission("open", &[node("n", "worker")]), Some(&old)).unwrap();
+    assert_eq!(route(&stage, "worker")["ref"], revision);
+    let calls = stage.github.all_calls();
+    let error = operator::deploy(&stage, "deploy", &operator::select(None, None)).unwrap_err();
+    assert_eq!(error.code(), Code::DeploymentInvalid);
+    assert_eq!(synchronize::by(&stage, &actor(Role::Dispatcher), &["default"], &["worker"]).unwrap(), []);
+    assert_eq!((stage.github.all_calls(), stage.commits()), (calls, 1));
+    quiet(&stage);
+    install(&stage, "move").unwrap();
+    assert_eq!(stage.deployed("default", "worker"), (stage.head(), true));
 }

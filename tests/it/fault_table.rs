@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use wq_action::ledger::simulated::Trouble;
 
 use crate::support::github::Strike;
-use crate::support::processes::{Fault, Kind, Probe};
+use crate::support::probe::{Fault, Kind, Probe};
 use crate::support::tell;
 use scene::{Recovery, SCENES, Scene};
 
@@ -165,11 +165,14 @@ fn a_fault_at_every_step_is_survived() {
     assert!(wanted.is_some() || cells.len() > 500, "the table has {} cells", cells.len());
 }
 
+/// Words, and how often each was said.
+type Words = BTreeMap<String, usize>;
+
 /// Counts for people.
 #[derive(Default)]
 struct Table {
-    rows: BTreeMap<(usize, &'static str), (usize, BTreeMap<String, usize>)>,
-    ends: BTreeMap<String, usize>,
+    rows: BTreeMap<(usize, &'static str), (usize, Words)>,
+    ends: Words,
 }
 
 impl Table {
@@ -183,9 +186,8 @@ impl Table {
 
     fn print(&self, cells: usize, seconds: u64) {
         tell!("fault table: {cells} cells in {seconds} s; what each struck process told about its groups:");
-        let words = |words: &BTreeMap<String, usize>| {
-            words.iter().map(|(word, count)| format!("{word} {count}")).collect::<Vec<_>>().join(", ")
-        };
+        let words =
+            |words: &Words| words.iter().map(|(word, count)| format!("{word} {count}")).collect::<Vec<_>>().join(", ");
         for ((place, step), (count, said)) in &self.rows {
             tell!("  {:10} {step:18} {count:5} cells: {}", SCENES[*place].name, words(said));
         }

@@ -336,6 +336,17 @@ fn whole_answers_are_taken() {
     }
 }
 
+/// A client tells whether a token is the one that its calls carry, and nothing more; a provider without one cannot tell.
+#[test]
+fn a_client_tells_its_own_token_from_another() {
+    let forge = forge(1);
+    assert_eq!(forge.holds(&Token::new(TOKEN).unwrap()), Some(true));
+    assert_eq!(forge.holds(&Token::new("another").unwrap()), Some(false));
+    let none: TokenProvider = Arc::new(|| Err(Fault::new(Code::SettingsInvalid, "no credential")));
+    let without = HttpForge::new(Host::new(None, None, None).unwrap(), none, &Network::default()).unwrap();
+    assert_eq!(without.holds(&Token::new(TOKEN).unwrap()), None);
+}
+
 /// Nobody listens, or the name does not exist: nothing was sent.
 #[test]
 fn an_absent_host_is_unreachable() {

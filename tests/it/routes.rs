@@ -49,17 +49,15 @@ fn verify(stage: &Stage, profile: &WorkerProfile) -> Result<(), LaunchError> {
     stage.ask(|client| verify_route(client, &stage.repository, profile))
 }
 
+/// A name, what is done to a good worker, and what an inspection says then.
+type Broken = (&'static str, Box<dyn Fn(&Stage)>, Problem, bool);
+
 /// What is done to a good worker, and what an inspection says then: the problem, and whether its contract is known.
-fn flaws() -> Vec<(&'static str, Box<dyn Fn(&Stage)>, Problem, bool)> {
-    fn case(
-        what: &'static str,
-        act: impl Fn(&Stage) + 'static,
-        part: Part,
-        flaw: Flaw,
-    ) -> (&'static str, Box<dyn Fn(&Stage)>, Problem, bool) {
+fn flaws() -> Vec<Broken> {
+    fn case(what: &'static str, act: impl Fn(&Stage) + 'static, part: Part, flaw: Flaw) -> Broken {
         (what, Box::new(act), Problem { part, flaw }, part == Part::Registration)
     }
-    fn content(what: &'static str, text: String, defect: Defect) -> (&'static str, Box<dyn Fn(&Stage)>, Problem, bool) {
+    fn content(what: &'static str, text: String, defect: Defect) -> Broken {
         let act = move |stage: &Stage| drop(stage.put(&lock("worker"), Some(&text)));
         case(what, act, Part::Compiled, Flaw::Content(defect))
     }

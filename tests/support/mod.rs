@@ -10,6 +10,7 @@ pub(crate) mod history;
 pub(crate) mod http_git;
 pub(crate) mod ledger;
 pub(crate) mod operator;
+pub(crate) mod probe;
 pub(crate) mod processes;
 pub(crate) mod queue;
 pub(crate) mod schema;

@@ -30,7 +30,7 @@ fn synchronize(
     deployer.synchronize(&id(name), &pools, &allow(allowed))
 }
 
-fn by(stage: &Stage, actor: &Actor, pools: &[&str], allowed: &[&str]) -> Result<Vec<Update>, LaunchError> {
+pub(super) fn by(stage: &Stage, actor: &Actor, pools: &[&str], allowed: &[&str]) -> Result<Vec<Update>, LaunchError> {
     stage.deployer(actor, |deployer| synchronize(deployer, "new", pools, allowed))
 }
 

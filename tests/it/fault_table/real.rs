@@ -37,18 +37,18 @@ impl Real {
         let (github, bare) = Github::standard_with_git();
         bare.git(&["config", "http.receivepack", "true"]);
         let server = github.serve(Options::default());
-        github.addresses(&server.server_url(), &server.api_url());
+        github.addresses(server.server_url(), server.api_url());
         Self { stage: Stage::of(github), _bare: bare, server, clock: SimulatedClock::new(NOW) }
     }
 
     fn transport(&self) -> GitTransport {
-        let remote = Remote::server(&self.server.server_url(), &self.stage.repository).unwrap();
+        let remote = Remote::server(self.server.server_url(), &self.stage.repository).unwrap();
         real_git().transport(remote, Some(provider(JOB)), Bounds::default())
     }
 
     fn forge(&self, token: &'static str) -> HttpForge {
         let (server, api, graphql) = (self.server.server_url(), self.server.api_url(), self.server.graphql_url());
-        let host = Host::new(Some(&server), Some(&api), Some(&graphql)).unwrap();
+        let host = Host::new(Some(server), Some(api), Some(graphql)).unwrap();
         HttpForge::new(host, provider(token), &Network::default()).unwrap()
     }
 
@@ -132,7 +132,8 @@ fn cell(endpoint: Endpoint, nth: u64, strike: &Strike) -> String {
     github.complete_run(shift.run, "success");
     let next = stage.shift();
     real.process(&next, &submission, &policy, "grant-2").unwrap();
-    assert_eq!(github.posts().into_values().collect::<Vec<_>>(), [1], "one POST of the one dispatch");
+    // None where the start marker's acknowledgement was lost: then nobody sends.
+    assert!(github.posts().into_values().sum::<u32>() <= 1, "a second POST");
     let queue = stage.queue();
     assert_eq!(queue.projection.claims().len(), 1, "the retry waits for its backoff");
     let dispatch = queue.projection.dispatches().next().unwrap();
@@ -149,7 +150,7 @@ fn a_fault_over_sockets_and_git_is_survived() {
     let api = [Strike::Status(500), Strike::Status(422), Strike::DropAfter, Strike::ResetAfter, Strike::HalfBody];
     let git = [Strike::Status(503), Strike::DropAfter, Strike::HalfBody];
     let mut plan: Vec<(Endpoint, u64, &Strike)> = Vec::new();
-    for endpoint in [Endpoint::Account, Endpoint::CreateRef, Endpoint::Dispatch, Endpoint::Run] {
+    for endpoint in [Endpoint::CreateRef, Endpoint::Dispatch, Endpoint::Run] {
         plan.extend(api.iter().map(|strike| (endpoint, 1, strike)));
     }
     for nth in [2, 4, 6] {
@@ -159,15 +160,18 @@ fn a_fault_over_sockets_and_git_is_survived() {
     let wanted = std::env::var("WQ_CELL").ok();
     let begun = std::time::Instant::now();
     let mut said = std::collections::BTreeMap::new();
-    let mut count = 0;
+    let (mut count, mut bound) = (0, 0);
     for (endpoint, nth, strike) in plan {
         let name = format!("real/{endpoint:?}-{nth}/{strike:?}");
         if wanted.as_ref().is_some_and(|part| !name.contains(part)) {
             continue;
         }
         let shown = std::panic::catch_unwind(|| cell(endpoint, nth, strike));
-        *said.entry(shown.unwrap_or_else(|_| panic!("failed: {name}"))).or_insert(0) += 1;
+        let shown = shown.unwrap_or_else(|_| panic!("failed: {name}"));
+        bound += usize::from(shown == "bound");
+        *said.entry(shown).or_insert(0) += 1;
         count += 1;
     }
+    assert!(wanted.is_some() || bound > 0, "no cell launched anything");
     tell!("fault table over sockets and Git: {count} cells in {} s: {said:?}", begun.elapsed().as_secs());
 }

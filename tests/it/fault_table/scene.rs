@@ -10,7 +10,8 @@ use wq_action::ledger::{LedgerError, Publication};
 use wq_action::protocol::commit::FrozenRequest;
 
 use crate::support::github::{Endpoint, Faults, Strike};
-use crate::support::processes::{Kind, Probe, Shift, Stage};
+use crate::support::probe::{Kind, Probe};
+use crate::support::processes::{Shift, Stage};
 
 /// A day with two Works: its world, the first dispatcher's run, and the producer's submission.
 pub(super) struct Day {

@@ -7,7 +7,8 @@ use wq_action::protocol::Code;
 
 use super::{granted, history, run_of, said};
 use crate::support::github::{Endpoint, Faults, Strike};
-use crate::support::processes::{Fault, Kind, Probe, Shift, Stage};
+use crate::support::probe::{Fault, Kind, Probe};
+use crate::support::processes::{Shift, Stage};
 
 /// A group whose run exists and whose launcher heard nothing.
 fn lost() -> (Stage, Shift, u64) {

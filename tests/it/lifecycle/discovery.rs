@@ -5,7 +5,8 @@ use wq_action::protocol::assignment::Assignment;
 
 use super::{granted, history, run_of, said};
 use crate::support::github::{Endpoint, Faults, NewRun, OCTO_WIDGETS, Strike};
-use crate::support::processes::{Probe, Shift, Stage};
+use crate::support::probe::Probe;
+use crate::support::processes::{Shift, Stage};
 
 /// A group that was started, with or without a run.
 fn started(strike: Strike) -> (Stage, Shift, Assignment) {
@@ -145,7 +146,7 @@ fn lifecycle_08_a_token_match_with_another_revision_is_a_conflict() {
         let (stage, _, _) = started(Strike::DropAfter);
         let probe = Probe::default();
         stage.process_with(&stage.shift(), &probe).sweep().unwrap();
-        let kind = crate::support::processes::Kind::Api("run-attempt");
+        let kind = crate::support::probe::Kind::Api("run-attempt");
         probe.steps().iter().position(|(_, one)| *one == kind).unwrap()
     };
     let change = || stage.github.change_run(run, |run| run.head_sha = "e".repeat(40));

@@ -8,7 +8,8 @@ use wq_action::protocol::request::RequestKind;
 
 use super::{granted, history, run_of, said};
 use crate::support::github::{Endpoint, Faults, OCTO_WIDGETS, Strike};
-use crate::support::processes::{Fault, Kind, Probe, Stage};
+use crate::support::probe::{Fault, Kind, Probe};
+use crate::support::processes::Stage;
 
 /// The number of the start marker's push among a launch's steps.
 fn marker() -> usize {
