@@ -151,14 +151,12 @@ fn a_committed_deployment_is_told_again() {
     assert_eq!((stage.github.all_calls(), stage.commits()), (calls, 2));
 }
 
-/// A name, something that happens meanwhile, and the code that comes of it.
-type Change = (&'static str, fn(&Stage), Code);
-
 /// S-230, O-106: what was planned is looked at anew before it is published: if the facts changed in between it is
 /// refused, and if somebody else deployed it conflicts; nothing is written then.
 #[test]
 fn facts_are_checked_anew_before_each_write() {
-    let changes: [Change; 3] = [
+    type Change = fn(&Stage);
+    let changes: [(&str, Change, Code); 3] = [
         ("another head", |stage| drop(stage.put("README.md", Some("# Again\n"))), Code::DeploymentInvalid),
         ("a paused worker", |stage| stage.register("worker", Some("disabled_manually")), Code::DeploymentInvalid),
         (
