@@ -81,7 +81,7 @@ impl Client<'_> {
         self.read(&RUN_ATTEMPT, target)
     }
 
-    /// One page of a workflow's runs, at most [`RUNS_PER_PAGE`].
+    /// One page of a workflow's runs, at most 50.
     ///
     /// # Errors
     /// A [`ForgeError`].

@@ -94,6 +94,13 @@ impl GroupReport {
         matches!(self.state, GroupState::Bound | GroupState::Released | GroupState::StagedPreview) && !self.rejected
     }
 
+    /// The specification's word where it says more than the state (decision 39): `launch_uncertain` while nothing
+    /// trustworthy is known of a launch and no search has used its attempts up.
+    #[must_use]
+    pub fn label(&self) -> Option<&'static str> {
+        (self.state == GroupState::LaunchUnresolved && self.attempts.is_none()).then_some("launch_uncertain")
+    }
+
     /// What an operator does next, where something is left to do.
     #[must_use]
     pub fn next_action(&self) -> Option<&'static str> {
@@ -126,6 +133,9 @@ impl GroupReport {
         members.name("dispatched", |w| w.bool(self.dispatched));
         if let Some(url) = &self.html_url {
             members.name("html_url", |w| w.string(url));
+        }
+        if let Some(label) = self.label() {
+            members.name("label", |w| w.string(label));
         }
         if let Some(action) = self.next_action() {
             members.name("next_action", |w| w.string(action));

@@ -11,7 +11,7 @@ fn read(name: &str) -> String {
 
 /// The document of non-guarantees disclaims each of them, and the front page leads to it.
 ///
-/// S-585, S-586, S-587, S-588, S-589, S-590, S-591, S-592, S-593, S-594, S-600, S-601, S-602, S-603, S-607: each has its
+/// S-585, S-586, S-587, S-588, S-589, S-590, S-591, S-592, S-593, S-594, S-595, S-596, S-600, S-601, S-602, S-603, S-607: each has its
 /// sentence under "What it does not promise".
 #[test]
 fn nothing_is_promised_that_is_not_kept() {
@@ -25,6 +25,8 @@ fn nothing_is_promised_that_is_not_kept() {
         ("S-590", "No exactly-once execution, launch or outside effect"),
         ("S-591", "No hard maximum wait"),
         ("S-592", "No automatic recovery from what cannot be known"),
+        ("S-595", "No global live consistency between Issues, pull requests and the queue"),
+        ("S-596", "No limit on what runs on GitHub"),
         ("S-593", "No ledger that grows for ever"),
         ("S-594", "No protection from a compromised publisher or administrator"),
         ("S-600", "Not every idle slot is filled"),
@@ -73,6 +75,26 @@ fn limits_of_compaction_are_said() {
     }
     assert_eq!(wq_action::protocol::limits::MAX_ARRAY, 16_384);
     assert_eq!(wq_action::protocol::limits::MAX_COMMIT_BYTES, 8 * 1024 * 1024);
+}
+
+/// O-379: the migration guide has operators quiesce old writers and workflows and keep their evidence before they deploy.
+///
+/// O-108: documentation and message say that a missing branch begins a fresh genesis, and what may be lost with it; that
+/// the first submission does so is shown by the tests of publication.
+#[test]
+fn the_migration_guide_says_what_comes_first_and_what_is_lost() {
+    let text = read("docs/MIGRATION.md");
+    let at = |phrase: &str| text.find(phrase).unwrap_or_else(|| panic!("docs/MIGRATION.md does not say: {phrase}"));
+    assert!(
+        at("Quiesce what writes today") < at("Keep the evidence") && at("Keep the evidence") < at("Deploy the workers")
+    );
+    at("the first submission, which installs the Policy");
+    at("It knows none of the requests, reservations and");
+    assert!(read("README.md").contains("docs/MIGRATION.md"), "the README does not lead to the migration guide");
+    let root = tree::files("src", "rs");
+    let said = |path: &str, words: &str| root.iter().any(|(name, text)| name.ends_with(path) && text.contains(words));
+    assert!(said("ledger/publisher.rs", "which knows none of the"));
+    assert!(said("cli/publish.rs", "a new queue: if there was an earlier branch"));
 }
 
 /// The commands of a document: the text between a fence of `sh` or `text` and the next one.

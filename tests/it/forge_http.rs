@@ -297,7 +297,7 @@ fn endless() -> Vec<Step> {
     steps
 }
 
-/// O-086: whatever becomes of the answer, a request leaves once: reads and writes alike are not repeated below the
+/// S-272, O-086: whatever becomes of the answer, a request leaves once: reads and writes alike are not repeated below the
 /// client, and each breakage is told apart. A launch whose answer breaks is unknown, never repeated.
 #[test]
 fn a_broken_answer_is_told_apart_and_nothing_is_sent_twice() {

@@ -3,6 +3,7 @@
 mod binding;
 mod discovery;
 mod launch;
+mod recovery;
 mod release;
 
 use wq_action::launch::report::GroupReport;

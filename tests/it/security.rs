@@ -64,6 +64,24 @@ fn no_call_walks_history() {
     }
 }
 
+/// O-205: what an account may do in a repository is looked at for operators, who are told, and by nothing that a workflow
+/// job runs: there the host's answer to the real call decides.
+#[test]
+fn roles_are_looked_at_for_operators_alone() {
+    let readers: Vec<_> = tree::files("src", "rs")
+        .into_iter()
+        .filter(|(_, text)| text.contains("permissions.push") || text.contains("permissions.admin"))
+        .map(|(path, _)| path)
+        .collect();
+    assert_eq!(readers, ["src/cli/doctor/host.rs", "src/launch/operator.rs"]);
+    let users: Vec<_> = tree::files("src", "rs")
+        .into_iter()
+        .filter(|(path, text)| text.contains("operator::authenticate") && !path.starts_with("src/cli/"))
+        .map(|(path, _)| path)
+        .collect();
+    assert_eq!(users, [""; 0]);
+}
+
 /// A token's text has two ways out, the header for git and the header for the API, and each is used in one place. The
 /// type has no other trait that would give it away.
 #[test]

@@ -13,6 +13,7 @@ use wq_action::launch::credential::{CredentialKind, LaunchClient};
 use wq_action::launch::error::LaunchError;
 use wq_action::launch::grant::{Ask, Granted};
 use wq_action::launch::native::read_repository;
+use wq_action::launch::observe::{Clients, Resolver, Scopes};
 use wq_action::launch::reconcile::Reconciler;
 use wq_action::launch::report::GroupReport;
 use wq_action::launch::start::{Approval, Launcher};
@@ -29,8 +30,8 @@ use wq_action::protocol::policy::{Policy, WorkerProfile};
 use wq_action::protocol::request::RequestKind;
 use wq_action::protocol::work::derive_work_id;
 use wq_action::protocol::{
-    Decimal, Digest, DispatchId, GraphId, Identity, NodeKey, PoolName, ProfileName, Repository, RepositoryName,
-    RequestId, Revision, Token,
+    Decimal, Digest, DispatchId, Generation, GraphId, Identity, NodeKey, PoolName, ProfileName, Repository,
+    RepositoryName, RequestId, Revision, Token,
 };
 
 use super::git::NOW;
@@ -244,6 +245,22 @@ impl Stage {
         FrozenRequest::new(RequestId::new(id).unwrap(), RequestKind::Submit, actor, &parameters).unwrap()
     }
 
+    /// The same two nodes, of which the first waits for Issue 5, which is closed as completed.
+    pub(crate) fn gated_submission(&self, id: &str) -> FrozenRequest {
+        let issue = self.github.issue(OCTO_WIDGETS, 5);
+        self.github.change_issue(OCTO_WIDGETS, 5, |issue| {
+            issue.state = "closed".to_owned();
+            issue.state_reason = Some("completed".to_owned());
+        });
+        let plain = self.submission(id, 2);
+        let repository = self.github.repository_id(OCTO_WIDGETS);
+        let gate = format!(
+            r#""depends_on":[{{"condition":"completed","kind":"issue","resource":{{"host":"{HOST}","kind":"issue","number":"5","repository":"{OCTO_WIDGETS}","repository_id":"{repository}","resource_id":"{issue}"}}}}]"#
+        );
+        let parameters = plain.parameters.as_str().replacen(r#""depends_on":[]"#, &gate, 1);
+        FrozenRequest::new(plain.id, plain.kind, plain.actor, &parameters).unwrap()
+    }
+
     /// A dispatcher's request for so many groups.
     pub(crate) fn dispatch_next(&self, shift: &Shift, id: &str, groups: usize) -> FrozenRequest {
         let parameters =
@@ -411,6 +428,11 @@ impl Process<'_> {
         publish(&mut self.ledger, request, Some(&proposal))
     }
 
+    /// Launches with another token from now on.
+    pub(crate) fn rotate_launch(&self, token: &str) {
+        self.launch.port.rotate(token);
+    }
+
     /// Launches one group, or reconciles it.
     pub(crate) fn launch(&mut self, assignment: &Assignment) -> Result<GroupReport, LaunchError> {
         self.launching(|launcher| launcher.launch(assignment))
@@ -429,7 +451,19 @@ impl Process<'_> {
             remaining: 16,
             run_number: self.shift.number,
         };
-        self.launching(|launcher| launcher.grant(&ask, None, None))
+        // Gates are looked at with the job's own token; without a gate nothing is asked.
+        let stage = self.stage;
+        let wire = Wire {
+            port: Port::new(&stage.github, JOB, &stage.clock),
+            github: stage.github.clone(),
+            probe: self.native.probe.clone(),
+        };
+        let client = Client::new(&wire, &*stage.clock);
+        let generation = Generation::new("initial").unwrap();
+        let scopes = Scopes::of_queue(client.host(), &stage.repository, &[], &generation).unwrap();
+        let clients = Clients::new(&scopes, vec![(stage.repository.clone(), client)]).unwrap();
+        let resolver = Resolver::new(&scopes, &clients, &*stage.clock);
+        self.launching(|launcher| launcher.grant(&ask, Some(&resolver), None))
     }
 
     /// Works with a launcher of this process.

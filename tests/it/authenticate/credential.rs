@@ -52,7 +52,7 @@ fn principal(host: &Answers, of: CredentialKind, selected: Option<TokenProvider>
     Ok(proof.principal().as_str().to_owned())
 }
 
-/// Metadata that are missing, unknown, contradictory or out of bounds are refused as they are read, from their
+/// S-290: metadata that are missing, unknown, contradictory or out of bounds are refused as they are read, from their
 /// text alone: there is no client yet, and nothing to publish.
 #[test]
 fn metadata_are_checked_before_there_is_a_client() {
@@ -133,7 +133,7 @@ fn the_account_has_the_stated_kind_and_name() {
     assert_eq!(answered(ACTIONS, unnumbered, CredentialKind::GithubToken), code);
 }
 
-/// A proof is of one client and one profile; with another of either it is none. A profile that names its
+/// S-291, O-207: a proof is of one client and one profile; with another of either it is none. A profile that names its
 /// principal is proven only for that account.
 #[test]
 fn a_proof_is_of_one_client_and_one_profile() {

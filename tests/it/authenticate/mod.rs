@@ -68,7 +68,7 @@ fn dispatcher(client: Client<'_>, context: &Context) -> Result<Authenticated, Co
     authenticate(client, context, Role::Dispatcher, &Scope::default()).map_err(|fault| fault.code())
 }
 
-/// S-651, O-037: a job acts as what the host says of its run: principal, workflow, run and attempt are the run's, the
+/// S-289, S-651, O-037: a job acts as what the host says of its run: principal, workflow, run and attempt are the run's, the
 /// repository has the host's spelling, and the role is what protected code asks for. Nothing was enrolled before, and no
 /// input, name or Git author takes part.
 #[test]

@@ -235,7 +235,8 @@ fn the_host_comes_from_the_environment() {
     }
 }
 
-/// `--policy` and `--principal` are a local repository's; there is no other storage than Git.
+/// O-378: `--policy` and `--principal` are a local repository's; there is no other storage than Git, and no command takes
+/// a run's id.
 #[test]
 fn local_flags_are_refused_on_github() {
     let desk = Desk::with_work(&["alpha"]);
@@ -246,7 +247,12 @@ fn local_flags_are_refused_on_github() {
     assert_eq!(refused.error(2), "usage_invalid");
     assert!(refused.err.contains("--policy is for a local repository"), "{refused:?}");
     for arguments in [
-        &["stats", "--storage", "git"][..],
+        // O-378: no run can be named to be bound.
+        &["reconcile", "--run-id", "1"][..],
+        &["evidence", "--run-id", "1"],
+        &["dispatch-next", "--run-id", "1"],
+        &["dispatch", "dispatcher", "--run-id", "1"],
+        &["stats", "--storage", "git"],
         &["--storage", "x", "stats"],
         &["dispatch", "dispatcher", "--storage", "git"],
     ] {

@@ -80,7 +80,7 @@ fn a_graph_makes_an_absent_queue() {
     assert_eq!(profile(&operations[0]["policy"])["ref"], main(&desk));
 }
 
-/// A worker that cannot be used, settings with a mistake and a repository that cannot be read make no queue; the same
+/// O-369: a worker that cannot be used, settings with a mistake and a repository that cannot be read make no queue; the same
 /// submission passes once the worker is deployed.
 #[test]
 fn an_unusable_worker_makes_no_queue() {

@@ -115,8 +115,17 @@ fn charges(text: &LedgerText, lines: &[Value]) {
     let mut clocks = Value::Null;
     for (line, commit) in lines.iter().zip(text.commits(&mut Scanner::new(HOST)).unwrap()) {
         if line["request"]["kind"] == "dispatch_next" {
-            let document: Value = serde_json::from_str(&state.serialise()).unwrap();
+            let mut document: Value = serde_json::from_str(&state.serialise()).unwrap();
             assert_eq!(document["clocks"]["default"], clocks);
+            // What a grant looks at counts for it.
+            let seen: Vec<Value> = operations(std::slice::from_ref(line), "Observation").cloned().collect();
+            for observation in &seen {
+                let resource = &observation["resource"];
+                let gate = json!({"condition": observation["condition"], "host": resource["host"],
+                    "kind": resource["kind"], "repository_id": resource["repository_id"],
+                    "resource_id": resource["resource_id"]});
+                document["observations"][gate.to_string()] = observation.clone();
+            }
             let parameters = &line["request"]["parameters"];
             let number = |name: &str| parameters[name].as_u64().unwrap() as usize;
             let ask = naive::Ask {
@@ -125,13 +134,13 @@ fn charges(text: &LedgerText, lines: &[Value]) {
                 max_dispatches: number("max_dispatches"),
                 max_bytes: number("max_bytes"),
                 worker_profiles: None,
-                preceding: 0,
+                preceding: seen.len(),
                 at: line["at"].as_i64().unwrap(),
             };
             let (request, id) = (line["request"]["id"].as_str().unwrap(), line["id"].as_str().unwrap());
             let (plan, next) = Naive::new(&document).charge(&ask, request, id);
             let granted: Vec<&Value> =
-                line["operations"].as_array().unwrap().iter().map(|one| &one["work_id"]).collect();
+                operations(std::slice::from_ref(line), "Claim").map(|one| &one["work_id"]).collect();
             assert_eq!(json!(granted), plan["work_ids"], "another choice or another number of Claims");
             clocks = next;
         }

@@ -51,6 +51,7 @@ pub(super) enum Recovery {
 
 pub(super) const SCENES: &[Scene] = &[
     Scene { name: "dispatch", before: |_| {}, struck: dispatch },
+    Scene { name: "observe", before: |_| {}, struck: dispatch },
     Scene { name: "reject", before: refused_posts, struck: launch },
     Scene { name: "activate", before: lost_answers, struck: work },
     Scene { name: "discover", before: lost_answers, struck: sweep },
@@ -62,7 +63,9 @@ impl Scene {
     /// A fresh day, up to what is struck.
     pub(super) fn day(&self) -> Day {
         let stage = Stage::new();
-        let (first, submission) = (stage.shift(), stage.submission("day", 2));
+        let gated = self.name == "observe";
+        let submission = if gated { stage.gated_submission("day") } else { stage.submission("day", 2) };
+        let first = stage.shift();
         let day = Day { stage, first, submission, rounds: RefCell::new(0) };
         (self.before)(&day);
         day
@@ -166,10 +169,12 @@ fn sweep(day: &Day, probe: &Probe) -> Told {
 pub(super) fn labels(scene: &Scene, steps: &[(&'static str, Kind)]) -> Vec<&'static str> {
     let mut last = "";
     let mut created = false;
+    let mut posted = false;
     let label = |(phase, kind): &(&'static str, Kind)| {
         if let Kind::Api(name) = kind {
             let before = std::mem::replace(&mut last, name);
             created |= *name == "create-ref";
+            posted |= *name == "dispatch";
             return match *name {
                 "account" => "credential",
                 "versions" => "versions",
@@ -179,6 +184,8 @@ pub(super) fn labels(scene: &Scene, steps: &[(&'static str, Kind)]) -> Vec<&'sta
                 "dispatch" => "POST",
                 "workflow-runs" => "listing",
                 "run-attempt" => "attempts/1",
+                "issue" => "observe",
+                "repository" if *phase == "grant" && !posted => "observe",
                 "run" if *phase == "activate" => "own run",
                 "run" => "run after POST",
                 "repository" if *phase == "activate" || *phase == "sweep" => "repository",

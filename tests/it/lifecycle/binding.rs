@@ -58,7 +58,7 @@ fn the_same_binding_by_two_is_one() {
     }
 }
 
-/// S-275, S-277, O-091: a run binds itself only if it is the launched one in everything: repository, event,
+/// S-275, S-277, O-091, O-207: a run binds itself only if it is the launched one in everything: repository, event,
 /// revision, workflow, principal and title.
 #[test]
 fn a_run_that_differs_in_anything_binds_nothing() {

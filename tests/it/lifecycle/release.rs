@@ -212,7 +212,7 @@ fn a_recorded_rejection_is_freed_by_the_next_sweep() {
     }
 }
 
-/// Decision 23: an operator's cancellation of a reservation needs exactly the evidence that a sweep needs.
+/// S-314, decision 23: an operator's cancellation of a reservation needs exactly the evidence that a sweep needs.
 #[test]
 fn cancelling_a_reservation_by_hand_needs_the_same_evidence() {
     let (stage, shift, groups) = granted(2);
