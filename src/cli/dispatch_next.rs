@@ -24,7 +24,8 @@ use crate::report::label;
 
 /// Grant the scheduler's next assignments and reserve their dispatches. No flag can name the Work.
 ///
-/// Nothing is launched: a reservation is no run. Nothing to grant is a success with a reason (exit 0).
+/// On GitHub no job launches what an operator grants here, and its reservation is freed by no sweep: there, start a
+/// dispatcher with `wq dispatch` instead. Nothing is launched: a reservation is no run. Nothing to grant is a success with a reason (exit 0).
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Pool, 1 to 256 bytes.

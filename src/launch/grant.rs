@@ -90,13 +90,12 @@ impl Launcher<'_, '_> {
         let fresh = current.projection.request(ask.request_id.as_str()).is_none();
         drop(current);
         let mut swept = Vec::new();
-        if fresh {
+        // Staged mode writes nothing, whatever it would have brought up to date.
+        if fresh && !self.staged {
             if let Some(synchronize) = synchronize {
                 synchronize(self, &ask.pool)?;
             }
-            if !self.staged {
-                swept = self.sweep(&ask.pool, ask.run_number)?;
-            }
+            swept = self.sweep(&ask.pool, ask.run_number)?;
         }
         let parameters = self.parameters(ask, fresh)?;
         let request = FrozenRequest::new(

@@ -169,6 +169,8 @@ impl Reconciler<'_, '_> {
             let request = sha256_hex(&[accepted.request_id.as_str()]);
             proof.receipt = Some(Identity::new(format!("github_rejection_recorded:{request}"))?);
         }
+        // The sender's clock may have been ahead of this one, and evidence is never from the future.
+        proof.checked_at = proof.checked_at.min(self.clock.now());
         drop(current);
         let (proof, actor) = (Measured::new(proof), in_role(self.actor, Role::Reconciler));
         release(&mut *self.ledger, &actor, dispatch_id, &proof)?;
@@ -242,6 +244,7 @@ impl Reconciler<'_, '_> {
         let begun = self.clock.now();
         let (most, deadline) = self.bounds(dispatch_id)?;
         let mut blocked = None;
+        // Searches that were answered. One that could not look is no attempt (decision 23).
         let mut attempts = 0;
         for n in 0..most {
             let current = self.ledger.read_present()?;
@@ -253,7 +256,6 @@ impl Reconciler<'_, '_> {
                 drop(current);
                 return self.bound(dispatch_id);
             }
-            attempts = n + 1;
             let hint = if n == 0 {
                 let mut scanner = Scanner::new(self.host);
                 returned.cloned().or_else(|| current.projection.run_hint(dispatch_id, &mut scanner))
@@ -269,18 +271,21 @@ impl Reconciler<'_, '_> {
                     Err(error) => blocked = Some(error.code()),
                 },
                 Ok(Found::Inconclusive) => return Err(Fault::from(Code::RunBindingConflict).into()),
-                Ok(Found::None) => blocked = None,
+                Ok(Found::None) => {
+                    attempts += 1;
+                    blocked = None;
+                }
                 Err(error) => blocked = Some(error.code()),
             }
             if self.clock.now().get() - begun.get() >= deadline {
                 break;
             }
-            if attempts < most {
+            if n + 1 < most {
                 self.clock.sleep(Duration::from_millis((50_u64 << n.min(10)).min(1000)));
             }
         }
         let report = GroupReport::new(dispatch_id, GroupState::LaunchUnresolved);
-        let mut report = GroupReport { attempts: Some(attempts), blocked, ..report };
+        let mut report = GroupReport { attempts: (attempts > 0).then_some(attempts), blocked, ..report };
         // A deadline that ends the search earlier writes nothing.
         if attempts >= most
             && let Err(error) = self.record_unresolved(dispatch_id, attempts, &mut report)

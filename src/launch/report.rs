@@ -113,7 +113,10 @@ impl GroupReport {
                 "Compare the runs that carry this dispatch in their title, and cancel those that nobody launched. The \
                  reservation is kept.",
             ),
-            GroupState::Reserved => Some("Repeat the dispatcher, or cancel the reservation with `wq reconcile`."),
+            GroupState::Reserved => Some(
+                "Repeat the dispatcher that was granted it, or, once its run has ended, cancel it with `wq reconcile \
+                 --cancel-reserved`. A reservation that an operator granted has no such run, and is kept.",
+            ),
             GroupState::Released if self.rejected => {
                 Some("Correct what the host refused; the Work is granted again after its backoff.")
             }

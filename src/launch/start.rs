@@ -27,6 +27,9 @@ use super::report::{GroupReport, GroupState};
 use super::step::{in_role, publish_step};
 use super::tag::ensure_tag;
 
+/// Longest input of a dispatch call as it is sent, in bytes: the host takes 65,535 characters in all.
+const MAX_INPUT_BYTES: usize = 65_000;
+
 /// Which routes a caller may launch, and how it asks whether they still stand.
 pub trait Approval {
     /// True if both compiled allowlists of the caller contain the route (lifecycle.md 1.1).
@@ -157,12 +160,20 @@ impl<'a> Launcher<'a, '_> {
         let tag = ensure_tag(launch.client(), self.repository, &profile.revision)?;
         ensure!(self.sender.role == Role::Dispatcher, ActorUnauthorized, "only a dispatcher launches");
         let workflow = profile.workflow.as_str();
+        let input = dispatch.assignment.canonical();
+        // Inside the call's JSON its quotes are escaped; what is too long there would be refused after the marker.
+        let escaped = crate::protocol::json::escaped_len(&input);
+        ensure!(
+            escaped <= MAX_INPUT_BYTES,
+            AssignmentLimit,
+            "the assignment is longer than the host takes as an input"
+        );
         Ok(Ready {
             principal,
             recorded: profile.principal.is_none(),
             tag,
             file: workflow.rsplit('/').next().unwrap_or(workflow).to_owned(),
-            input: dispatch.assignment.canonical(),
+            input,
         })
     }
 
@@ -258,7 +269,8 @@ impl<'a> Launcher<'a, '_> {
             n += 1;
             let late = n >= most || self.clock.now().get() - begun.get() >= deadline;
             match checked {
-                Err(error) if error.is_transient() && !late => {
+                // A host may show a run a moment after it named it.
+                Err(error) if (error.is_transient() || error.code() == Code::ApiNotFound) && !late => {
                     self.clock.sleep(std::time::Duration::from_millis((50_u64 << n.min(10)).min(1000)));
                 }
                 other => return other,

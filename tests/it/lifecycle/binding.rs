@@ -145,7 +145,7 @@ fn lifecycle_05_a_hint_survives_compaction_and_leads_to_the_binding() {
 #[test]
 fn an_answer_that_does_not_verify_leaves_no_hint() {
     let (stage, shift, groups) = granted(1);
-    stage.github.faults(Faults::next(Endpoint::Run, Strike::Status(404)));
+    stage.github.faults(Faults::default().and(Endpoint::Run, 1, 9, Strike::Status(404)));
     let report = stage.process(&shift).launch(&groups[0]).unwrap();
     assert_eq!(said(&report), ("launch_unresolved", Some("api_not_found"), true));
     let id = &groups[0].dispatch_id;

@@ -5,6 +5,8 @@ use wq_action::launch::report::GroupState;
 use wq_action::ledger::proposal::read_policy;
 use wq_action::ledger::simulated::Trouble;
 use wq_action::ledger::{Class, Outcome};
+use wq_action::protocol::commit::FrozenRequest;
+use wq_action::protocol::request::RequestKind;
 use wq_action::protocol::{Code, PoolName, RequestId};
 
 use super::{granted, history, run_of, said};
@@ -53,6 +55,37 @@ fn a_group_of_two_claims_is_one_launch() {
     assert_eq!(run.principal.as_str(), stage.github.account_id("queue-launcher[bot]").to_string());
     assert_ne!(run.principal, requester.principal);
     assert!(run.run_id != *sender.run_id.as_ref().unwrap() && requester.run_id != sender.run_id);
+}
+
+/// Lifecycle.md 11, test 13: two members are bound together and one is settled: a control that names no member is still
+/// refused, because the original assignment has two; and one that names the settled member by its handle is judged as it.
+#[test]
+fn lifecycle_13_one_settled_member_does_not_imply_the_other() {
+    let stage = Stage::new();
+    let policy =
+        read_policy(&stage.policy().source.as_str().replace(r#""max_claims":1"#, r#""max_claims":2"#)).unwrap();
+    let shift = stage.shift();
+    publish(&mut stage.process(&shift).ledger, &stage.submission("first", 2), Some(&policy)).unwrap();
+    stage.publish(&stage.dispatch_next(&shift, "grant-1", 2)).unwrap();
+    let group = stage.assignments("grant-1").remove(0);
+    stage.process(&shift).launch(&group).unwrap();
+    let run = run_of(&stage, &group.dispatch_id);
+    let control = |id: &str, handle: Option<&str>| {
+        let child = stage.submission(id, 1);
+        let actor = stage.worker(run, &group.dispatch_id, handle);
+        let request = FrozenRequest::new(child.id, RequestKind::Submit, actor, child.parameters.as_str()).unwrap();
+        stage.publish(&request).map(|_| ()).map_err(|error| error.code())
+    };
+    assert_eq!(control("none", None), Err(Code::ClaimScopeRequired));
+    let first = group.claims[0].handle.as_str();
+    let actor = stage.worker(run, &group.dispatch_id, Some(first));
+    let dispatch = group.dispatch_id.as_str();
+    let parameters = format!(r#"{{"claim_handle":"{first}","dispatch_id":"{dispatch}","outcome":"completed"}}"#);
+    let id = RequestId::new("finish-first").unwrap();
+    stage.publish(&FrozenRequest::new(id, RequestKind::Finish, actor, &parameters).unwrap()).unwrap();
+    assert_eq!(control("still-none", None), Err(Code::ClaimScopeRequired));
+    assert_eq!(control("child-1", Some(first)), Ok(()));
+    assert!(control("child-2", Some(group.claims[1].handle.as_str())).is_err(), "it has not completed");
 }
 
 /// S-223: what was granted is recovered by what was stored with the grant: the worker's workflow is disabled and the
