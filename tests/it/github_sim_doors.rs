@@ -25,7 +25,7 @@ fn dispatch_of(dispatch: &str) -> Value {
 /// What comes back over a raw connection: everything until it ends, or none if it hangs longer than a moment.
 fn raw(server: &Server, method: &str, target: &str, token: &str, body: &str) -> Option<Vec<u8>> {
     let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
-    stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
     let request = format!(
         "{method} {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\
          X-GitHub-Api-Version: {VERSION}\r\nContent-Length: {}\r\n\r\n{body}",
