@@ -49,7 +49,7 @@ fn whole(bytes: &[u8]) -> Option<(u16, usize, usize)> {
 fn every_fault_does_what_it_says_through_both_doors() {
     for (number, strike) in Strike::every().into_iter().enumerate() {
         let github = Github::standard();
-        let hang = Duration::from_secs(2);
+        let hang = Duration::from_secs(20);
         let server = github.serve(Options { hang, ..Options::default() });
         let dispatch = format!("d_{number}");
         let body = dispatch_of(&dispatch);
