@@ -244,7 +244,6 @@ impl Reconciler<'_, '_> {
         let begun = self.clock.now();
         let (most, deadline) = self.bounds(dispatch_id)?;
         let mut blocked = None;
-        // Searches that were answered. One that could not look is no attempt (decision 23).
         let mut attempts = 0;
         for n in 0..most {
             let current = self.ledger.read_present()?;
@@ -256,6 +255,7 @@ impl Reconciler<'_, '_> {
                 drop(current);
                 return self.bound(dispatch_id);
             }
+            attempts = n + 1;
             let hint = if n == 0 {
                 let mut scanner = Scanner::new(self.host);
                 returned.cloned().or_else(|| current.projection.run_hint(dispatch_id, &mut scanner))
@@ -271,21 +271,18 @@ impl Reconciler<'_, '_> {
                     Err(error) => blocked = Some(error.code()),
                 },
                 Ok(Found::Inconclusive) => return Err(Fault::from(Code::RunBindingConflict).into()),
-                Ok(Found::None) => {
-                    attempts += 1;
-                    blocked = None;
-                }
+                Ok(Found::None) => blocked = None,
                 Err(error) => blocked = Some(error.code()),
             }
             if self.clock.now().get() - begun.get() >= deadline {
                 break;
             }
-            if n + 1 < most {
+            if attempts < most {
                 self.clock.sleep(Duration::from_millis((50_u64 << n.min(10)).min(1000)));
             }
         }
         let report = GroupReport::new(dispatch_id, GroupState::LaunchUnresolved);
-        let mut report = GroupReport { attempts: (attempts > 0).then_some(attempts), blocked, ..report };
+        let mut report = GroupReport { attempts: Some(attempts), blocked, ..report };
         // A deadline that ends the search earlier writes nothing.
         if attempts >= most
             && let Err(error) = self.record_unresolved(dispatch_id, attempts, &mut report)
