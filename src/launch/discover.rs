@@ -40,7 +40,7 @@ pub fn candidates(
     if let Some(run_id) = hint {
         // A hint that does not verify helps nobody, and proves nothing either.
         if let Ok(run) = client.run_attempt(repository, run_id, 1) {
-            found.extend(check_run(&run, &Expected { run_id: Some(run_id), ..expected }).ok());
+            found.extend(check_run(&run, &expected).ok());
         }
     }
     let file = expected.workflow.rsplit('/').next().unwrap_or(expected.workflow);

@@ -169,8 +169,6 @@ impl Reconciler<'_, '_> {
             let request = sha256_hex(&[accepted.request_id.as_str()]);
             proof.receipt = Some(Identity::new(format!("github_rejection_recorded:{request}"))?);
         }
-        // The sender's clock may have been ahead of this one, and evidence is never from the future.
-        proof.checked_at = proof.checked_at.min(self.clock.now());
         drop(current);
         let (proof, actor) = (Measured::new(proof), in_role(self.actor, Role::Reconciler));
         release(&mut *self.ledger, &actor, dispatch_id, &proof)?;

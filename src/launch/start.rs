@@ -269,8 +269,7 @@ impl<'a> Launcher<'a, '_> {
             n += 1;
             let late = n >= most || self.clock.now().get() - begun.get() >= deadline;
             match checked {
-                // A host may show a run a moment after it named it.
-                Err(error) if (error.is_transient() || error.code() == Code::ApiNotFound) && !late => {
+                Err(error) if error.is_transient() && !late => {
                     self.clock.sleep(std::time::Duration::from_millis((50_u64 << n.min(10)).min(1000)));
                 }
                 other => return other,
