@@ -7,14 +7,14 @@ use super::source::{request_id, scanner};
 use super::{Failure, Global};
 use crate::engine::state::{Accepted, Source};
 use crate::engine::{Decision, Projection};
+use crate::launch::step::listed;
 use crate::ledger::LedgerError;
 use crate::ledger::publisher::Decide;
 use crate::protocol::actor::{Actor, Role};
 use crate::protocol::commit::Commit;
-use crate::protocol::json::Writer;
 use crate::protocol::operation::Operation;
 use crate::protocol::request::RequestKind;
-use crate::protocol::{Code, CommitId, Fault, Wire as _};
+use crate::protocol::{Code, CommitId, Fault};
 
 /// A request of an administrator on named targets.
 pub(crate) trait Intent {
@@ -144,15 +144,6 @@ fn committed<I: Intent>(
         Source::Receipt(_) => intent.recall(projection, accepted, actor)?,
     };
     operations.ok_or_else(|| Fault::new(Code::RequestReused, "the request id is committed with another meaning").into())
-}
-
-/// The parameters of a request that lists its operations, as canonical text.
-pub(crate) fn listed(operations: &[Operation]) -> String {
-    let mut writer = Writer::new();
-    writer.object(|members| {
-        members.name("operations", |w| w.array(operations, |w, operation| operation.write(w)));
-    });
-    writer.finish()
 }
 
 /// A refused request. Replay names the line of a defective ledger; without a line the request is at fault.

@@ -4,12 +4,11 @@ use super::access::Access;
 use super::reconcile::write_evidence;
 use super::source::provenance;
 use super::{Failure, Global, Reply};
-use crate::launch::reconcile::Reconciler;
+use crate::launch::reconcile::run_evidence;
 use crate::ports::{Clock as _, SystemClock};
-use crate::protocol::actor::{Actor, Role};
 use crate::protocol::evidence::Evidence;
 use crate::protocol::json::Writer;
-use crate::protocol::{Code, Decimal, DispatchId, Fault, Measured};
+use crate::protocol::{Code, DispatchId, Fault, Measured};
 use crate::report::label;
 
 /// Show what GitHub says of the run that a dispatch is bound to. Reads alone.
@@ -36,18 +35,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
         .ok_or_else(|| Failure::from(Fault::from(Code::DispatchMissing)))?;
     let state = dispatch.phase.as_str();
     let released = dispatch.released;
-    // Nothing is published, so nobody acts.
-    let actor = Actor::new(Role::Reconciler, Decimal::new("1")?, access.repository.clone())?;
-    let evidence = Reconciler {
-        ledger: &mut publisher,
-        client: hub.client(),
-        clock: &SystemClock,
-        repository: access.name(),
-        host: access.host().name(),
-        actor: &actor,
-        request_cancellation: false,
-    }
-    .evidence(&dispatch_id)?;
+    let evidence = run_evidence(&mut publisher, hub.client(), &SystemClock, access.name(), &dispatch_id)?;
     let reason = evidence.as_ref().map_or("launch_unresolved", |evidence| evidence.kind.as_str());
     if !global.json {
         return Ok(Reply::done(text(&dispatch_id, state, released, reason, evidence.as_ref())));

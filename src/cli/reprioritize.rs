@@ -1,11 +1,12 @@
 //! `wq reprioritize`.
 
-use super::administer::{Administered, Intent, administer, listed};
+use super::administer::{Administered, Intent, administer};
 use super::recall::expected_priorities;
 use super::targets::{absent, distinct, reason};
 use super::{Failure, Global, Reply};
 use crate::engine::Projection;
 use crate::engine::state::Accepted;
+use crate::launch::step::listed;
 use crate::protocol::actor::Actor;
 use crate::protocol::json::Writer;
 use crate::protocol::operation::{Operation, WorkPriority};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::engine::Projection;
 use crate::engine::state::{DispatchPhase, DispatchState};
 use crate::ledger::{Current, Ledger};
 use crate::protocol::actor::Actor;
@@ -31,7 +32,8 @@ pub fn bind(
     source: EvidenceSource,
     checked_at: At,
 ) -> Result<RunBinding, LaunchError> {
-    let wanted = wanted(&*ledger.read_present()?, dispatch_id, run)?;
+    let current = ledger.read_present()?;
+    let wanted = wanted(&current, dispatch_id, run)?;
     let bound = |current: &Current| -> Result<bool, Fault> {
         match &find(&current.projection, dispatch_id)?.run {
             Some(known) if *known == wanted => Ok(true),
@@ -39,7 +41,6 @@ pub fn bind(
             None => Ok(false),
         }
     };
-    let current = ledger.read_present()?;
     if bound(&current)? {
         return Ok(wanted);
     }
@@ -77,6 +78,21 @@ fn wanted(current: &Current, dispatch_id: &DispatchId, run: &WorkerRun) -> Resul
     binding(find(&current.projection, dispatch_id)?, repository, run)
 }
 
+/// The stored dispatch of an assignment, canonically the same, and whether it is of the active epoch (lifecycle.md 1.2
+/// steps 3 and 4).
+///
+/// # Errors
+/// `work_queue_assignment_mismatch`.
+pub(super) fn stored<'p>(
+    projection: &'p Projection,
+    assignment: &Assignment,
+) -> Result<(&'p DispatchState, bool), Fault> {
+    let dispatch = projection.dispatch(assignment.dispatch_id.as_str());
+    let dispatch = dispatch.filter(|dispatch| dispatch.assignment.canonical() == assignment.canonical());
+    let dispatch = dispatch.ok_or_else(|| Fault::from(Code::WorkQueueAssignmentMismatch))?;
+    Ok((dispatch, projection.installed().is_some_and(|installed| installed.epoch == assignment.policy_epoch)))
+}
+
 /// The stored dispatch of an assignment that a worker was given: canonically the same, of the active epoch, unreleased,
 /// with its frozen contract (lifecycle.md 1.2 steps 3 to 5, 2.6 steps 3 to 5).
 ///
@@ -88,12 +104,8 @@ pub fn assigned<'c>(
     assignment: &Assignment,
     contract: Option<&Digest>,
 ) -> Result<&'c DispatchState, Fault> {
-    let projection = &current.projection;
-    let dispatch = projection.dispatch(assignment.dispatch_id.as_str());
-    let dispatch = dispatch.filter(|dispatch| dispatch.assignment.canonical() == assignment.canonical());
-    let dispatch = dispatch.ok_or_else(|| Fault::from(Code::WorkQueueAssignmentMismatch))?;
-    let epoch = projection.installed().is_some_and(|installed| installed.epoch == assignment.policy_epoch);
-    ensure!(epoch, WorkQueueAssignmentPolicyMismatch, "the assignment belongs to a retired epoch");
+    let (dispatch, active) = stored(&current.projection, assignment)?;
+    ensure!(active, WorkQueueAssignmentPolicyMismatch, "the assignment belongs to a retired epoch");
     ensure!(!dispatch.released, WorkQueueDispatchNotActive, "the dispatch is released");
     let frozen = dispatch.profile.logical_contract.as_ref();
     ensure!(

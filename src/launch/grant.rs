@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::engine::schedule::explain::SelectionView;
-use crate::engine::{Decision, Generated, Projection};
+use crate::engine::{Decision, Projection};
 use crate::ledger::{LedgerError, Outcome};
 use crate::protocol::actor::{Actor, Role};
 use crate::protocol::assignment::Assignment;
@@ -109,9 +109,8 @@ impl Launcher<'_, '_> {
             let reason = GroupState::StagedPreview.as_str();
             return Ok(Granted { commit_id: None, recovered: false, reason, next, launches, swept });
         }
-        let (commit_id, reason, next, recovered, opened) = self.commit(ask, &request, &parameters, resolver)?;
-        let launches = self.launch_all(&opened);
-        Ok(Granted { commit_id, recovered, reason, next, launches, swept })
+        let (granted, opened) = self.commit(ask, &request, &parameters, resolver)?;
+        Ok(Granted { launches: self.launch_all(&opened), swept, ..granted })
     }
 
     /// Frees what has ended in a pool before anything new is granted there.
@@ -144,16 +143,15 @@ impl Launcher<'_, '_> {
         })
     }
 
-    /// Commits the fair prefix. Every attempt looks at the gates anew, decides anew, and checks approval and budget on
+    /// Commits the fair prefix; returns what was granted, with nothing launched yet, and its groups. Every attempt looks at the gates anew, decides anew, and checks approval and budget on
     /// what it decided: the whole prefix is refused, never a winner dropped to keep the rest.
-    #[allow(clippy::type_complexity, reason = "five facts of one commit, used once")]
     fn commit(
         &mut self,
         ask: &Ask,
         request: &FrozenRequest,
         parameters: &DispatchParameters,
         resolver: Option<&Resolver<'_>>,
-    ) -> Result<(Option<CommitId>, &'static str, Option<SelectionView>, bool, Vec<Assignment>), LaunchError> {
+    ) -> Result<(Granted, Vec<Assignment>), LaunchError> {
         let (approval, clock) = (self.approval, self.clock);
         let mut held = None;
         let publication = self.ledger.publish(request, None, &mut |projection, scanner, at| {
@@ -165,7 +163,7 @@ impl Launcher<'_, '_> {
             let at = if resolver.is_some() { clock.now() } else { at };
             let decision = projection.decide(scanner, request, at, &observations)?;
             if let Decision::Publish(generated) = &decision {
-                let opened = opened(generated, &request.id);
+                let opened = groups(&generated.next, &request.id);
                 let approved = opened.iter().all(|assignment| {
                     let dispatch = generated.next.dispatch(assignment.dispatch_id.as_str());
                     dispatch.is_some_and(|dispatch| approval.allows(&dispatch.profile))
@@ -193,7 +191,8 @@ impl Launcher<'_, '_> {
             }
             Outcome::Done { reason, commit_id } => (commit_id, reason, None, true),
         };
-        Ok((commit_id, reason, next, recovered, opened))
+        let (launches, swept) = (Vec::new(), Vec::new());
+        Ok((Granted { commit_id, recovered, reason, next, launches, swept }, opened))
     }
 
     /// Launches every group of a request, in order. One that cannot be launched stops none of the others.
@@ -213,10 +212,6 @@ impl Launcher<'_, '_> {
 fn groups(projection: &Projection, request_id: &RequestId) -> Vec<Assignment> {
     let dispatches = projection.dispatches().map(|dispatch| &dispatch.assignment);
     dispatches.filter(|assignment| assignment.request_id == *request_id).cloned().collect()
-}
-
-fn opened(generated: &Generated, request_id: &RequestId) -> Vec<Assignment> {
-    groups(&generated.next, request_id)
 }
 
 /// The budget of the whole run: what its origin was granted before counts, under whatever request.

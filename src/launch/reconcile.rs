@@ -22,9 +22,7 @@ use crate::protocol::{
 use super::bind::bind;
 use super::discover::{Found, candidates};
 use super::error::LaunchError;
-use super::native::{
-    Expected, NativeRepository, WorkerRun, check_run, ended, evidence, read_repository, with_run, workflow_path,
-};
+use super::native::{Expected, WorkerRun, check_run, ended, evidence, read_repository, with_run, workflow_path};
 use super::release::{cancel_before_launch, find, never_started, release};
 use super::report::{GroupReport, GroupState};
 use super::step::{in_role, publish_step};
@@ -50,10 +48,43 @@ pub struct Reconciler<'a, 'l> {
     pub request_cancellation: bool,
 }
 
-/// What became of a bound run when it was read.
-enum Bound {
-    Active(Measured<Evidence>),
-    Ended(Measured<Evidence>),
+/// Reads the run of a bound dispatch, for whoever asks: the evidence of its end, or of its being active. Writes nothing.
+/// None for a dispatch without a run.
+///
+/// # Errors
+/// `dispatch_missing`, a failed read, or a run that is not the bound one.
+pub fn run_evidence(
+    ledger: &mut dyn Ledger,
+    client: Client<'_>,
+    clock: &dyn Clock,
+    repository: &RepositoryName,
+    dispatch_id: &DispatchId,
+) -> Result<Option<Measured<Evidence>>, LaunchError> {
+    let current = ledger.read_present()?;
+    let dispatch = find(&current.projection, dispatch_id)?;
+    if dispatch.run.is_none() {
+        return Ok(None);
+    }
+    read_bound(client, clock, repository, &current.projection, dispatch).map(Some)
+}
+
+/// The evidence of a bound run: `terminal_run` once it has ended, `reconciliation` while it is active.
+fn read_bound(
+    client: Client<'_>,
+    clock: &dyn Clock,
+    repository: &RepositoryName,
+    projection: &Projection,
+    dispatch: &DispatchState,
+) -> Result<Measured<Evidence>, LaunchError> {
+    let native = read_repository(client, repository)?;
+    let expected = Expected::of(dispatch, &native)?;
+    let run_id = expected.run_id.ok_or_else(|| Fault::from(Code::Internal))?;
+    // Attempt 1 stays readable after somebody pressed "re-run".
+    let run = check_run(&client.run_attempt(repository, run_id, 1)?, &expected)?;
+    let spelling = projection.repository().ok_or_else(|| Fault::from(Code::PolicyMissing))?;
+    let kind = if run.conclusion.is_some() { EvidenceKind::TerminalRun } else { EvidenceKind::Reconciliation };
+    let proof = evidence(dispatch, spelling, kind, EvidenceSource::GithubApi, None, clock.now())?;
+    Ok(with_run(proof, &run))
 }
 
 impl Reconciler<'_, '_> {
@@ -89,51 +120,15 @@ impl Reconciler<'_, '_> {
         }))
     }
 
-    /// Reads the run of a bound dispatch: the evidence of its end, or of its being active. Writes nothing.
-    ///
-    /// # Errors
-    /// A failed read, or a run that is not the bound one.
-    pub fn evidence(&mut self, dispatch_id: &DispatchId) -> Result<Option<Measured<Evidence>>, LaunchError> {
-        let current = self.ledger.read_present()?;
-        let dispatch = find(&current.projection, dispatch_id)?;
-        if dispatch.run.is_none() {
-            return Ok(None);
-        }
-        let repository = read_repository(self.client, self.repository)?;
-        match self.read_bound(&current.projection, dispatch, &repository)? {
-            Bound::Active(evidence) | Bound::Ended(evidence) => Ok(Some(evidence)),
-        }
-    }
-
-    fn read_bound(
-        &self,
-        projection: &Projection,
-        dispatch: &DispatchState,
-        repository: &NativeRepository,
-    ) -> Result<Bound, LaunchError> {
-        let expected = Expected::of(dispatch, repository)?;
-        let run_id = expected.run_id.ok_or_else(|| Fault::from(Code::Internal))?;
-        // Attempt 1 stays readable after somebody pressed "re-run".
-        let run = check_run(&self.client.run_attempt(self.repository, run_id, 1)?, &expected)?;
-        let spelling = projection.repository().ok_or_else(|| Fault::from(Code::PolicyMissing))?;
-        let proof = |kind| evidence(dispatch, spelling, kind, EvidenceSource::GithubApi, None, self.clock.now());
-        Ok(if run.conclusion.is_some() {
-            Bound::Ended(with_run(proof(EvidenceKind::TerminalRun)?, &run))
-        } else {
-            Bound::Active(with_run(proof(EvidenceKind::Reconciliation)?, &run))
-        })
-    }
-
     fn bound(&mut self, dispatch_id: &DispatchId) -> Result<GroupReport, LaunchError> {
         let current = self.ledger.read_present()?;
         let dispatch = find(&current.projection, dispatch_id)?;
         let run_id = dispatch.run.as_ref().map(|run| run.run_id.clone());
-        let repository = read_repository(self.client, self.repository);
-        let read = repository.and_then(|repository| self.read_bound(&current.projection, dispatch, &repository));
+        let read = read_bound(self.client, self.clock, self.repository, &current.projection, dispatch);
         drop(current);
         let report = |state| GroupReport { run_id: run_id.clone(), ..GroupReport::new(dispatch_id, state) };
         match read {
-            Ok(Bound::Active(proof)) => {
+            Ok(proof) if proof.kind != EvidenceKind::TerminalRun => {
                 let mut state = GroupState::Bound;
                 if let (true, Some(run_id)) = (self.request_cancellation, &run_id) {
                     // Asking proves nothing; what the run does next is read the next time.
@@ -144,7 +139,7 @@ impl Reconciler<'_, '_> {
                 }
                 Ok(GroupReport { evidence: Some(proof), ..report(state) })
             }
-            Ok(Bound::Ended(proof)) => {
+            Ok(proof) => {
                 let actor = in_role(self.actor, Role::Reconciler);
                 match release(&mut *self.ledger, &actor, dispatch_id, &proof) {
                     Ok(()) => Ok(GroupReport { evidence: Some(proof), ..report(GroupState::Released) }),

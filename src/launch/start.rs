@@ -1,7 +1,6 @@
 //! The launch of one group (lifecycle.md 1): every check, the snapshot tag, the start marker that elects one sender, one
 //! POST, and what is written down about its answer. No path leads to a second POST.
 
-use crate::engine::Projection;
 use crate::engine::state::{DispatchPhase, DispatchState};
 use crate::forge::{Client, Posted};
 use crate::ledger::{Class, LaunchPermit, Ledger};
@@ -17,7 +16,7 @@ use crate::protocol::policy::WorkerProfile;
 use crate::protocol::request::RequestKind;
 use crate::protocol::{Code, Decimal, DispatchId, Fault, Measured, Reason, RepositoryName, Wire as _};
 
-use super::bind::bind;
+use super::bind::{bind, stored};
 use super::credential::LaunchClient;
 use super::error::LaunchError;
 use super::native::{Expected, WorkerRun, check_run, evidence, read_repository, with_run};
@@ -82,7 +81,12 @@ impl<'a> Launcher<'a, '_> {
     pub fn launch(&mut self, assignment: &Assignment) -> Result<GroupReport, LaunchError> {
         let dispatch_id = &assignment.dispatch_id;
         let current = self.ledger.read_present()?;
-        let dispatch = self.stored(&current.projection, assignment)?;
+        let (dispatch, active) = stored(&current.projection, assignment)?;
+        ensure!(
+            active || dispatch.released,
+            WorkQueueAssignmentPolicyMismatch,
+            "the assignment belongs to a retired epoch"
+        );
         if self.staged {
             return Ok(GroupReport::new(dispatch_id, GroupState::StagedPreview));
         }
@@ -123,20 +127,6 @@ impl<'a> Launcher<'a, '_> {
             }
         };
         Ok(GroupReport { dispatched: true, ..report })
-    }
-
-    /// The stored dispatch of an assignment (lifecycle.md 1.2, steps 2 to 5).
-    fn stored<'p>(&self, projection: &'p Projection, assignment: &Assignment) -> Result<&'p DispatchState, Fault> {
-        let dispatch = projection.dispatch(assignment.dispatch_id.as_str());
-        let dispatch = dispatch.filter(|dispatch| dispatch.assignment.canonical() == assignment.canonical());
-        let dispatch = dispatch.ok_or_else(|| Fault::from(Code::WorkQueueAssignmentMismatch))?;
-        let epoch = projection.installed().is_some_and(|installed| installed.epoch == assignment.policy_epoch);
-        ensure!(
-            epoch || dispatch.released,
-            WorkQueueAssignmentPolicyMismatch,
-            "the assignment belongs to a retired epoch"
-        );
-        Ok(dispatch)
     }
 
     /// Everything that must hold before the start marker (lifecycle.md 1.2, steps 9 to 16).

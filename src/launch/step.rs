@@ -37,8 +37,9 @@ pub fn step_id(actor: &Actor, parts: &[&str]) -> RequestId {
     request_id(actor, &intent_id(&purpose(parts)))
 }
 
-/// The parameters of a request that carries its operations.
-pub(super) fn listed(operations: &[Operation]) -> String {
+/// The parameters of a request that carries its operations, as canonical text.
+#[must_use]
+pub fn listed(operations: &[Operation]) -> String {
     let mut writer = Writer::new();
     writer.object(|members| {
         members.name("operations", |w| w.array(operations, |w, operation| operation.write(w)));

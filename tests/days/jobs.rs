@@ -26,7 +26,7 @@ use wq_action::protocol::{Digest, DispatchId, Handle, Identity, PoolName, Reques
 use wq_action::runner::Context;
 
 use crate::life::Life;
-use crate::stage::{DISPATCHER, LAUNCHER, Stage, WEB};
+use crate::stage::{DISPATCHER, LAUNCHER, WEB};
 use crate::support::github::OCTO_WIDGETS;
 use crate::support::ledger::{canonical, typed};
 
@@ -458,10 +458,4 @@ pub(crate) fn operate(
     let published = published.map_err(|error| error.code().as_str().to_owned())?;
     tell_outcome(life, &id, &published.outcome);
     Ok(())
-}
-
-/// Reads the newest version past all weather, for those who only watch.
-#[allow(dead_code, reason = "used while a failure is looked into")]
-pub(crate) fn shown(stage: &Stage) -> String {
-    stage.branch.current().map(|current| current.projection.serialise()).unwrap_or_default()
 }
