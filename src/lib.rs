@@ -1,5 +1,6 @@
 //! A fair, incorruptible work queue for agentic GitHub workflows, kept in one file on a Git branch.
 
+pub mod agent;
 pub mod cli;
 pub mod engine;
 pub mod forge;

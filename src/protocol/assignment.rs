@@ -1,10 +1,16 @@
 //! The trusted assignment that a worker run receives (engine.md 7).
 
+use super::fault::ensure;
 use super::identity::{CommitId, DispatchId, Epoch, Handle, Opaque, PoolName, ProfileName, RequestId, WorkId};
-use super::json::{Kind, Node, Writer, encoded_len};
-use super::limits::MAX_DISPATCH_CLAIMS;
+use super::json::{Kind, Node, Scanner, Writer, encoded_len};
+use super::limits::{MAX_ASSIGNMENT_BYTES, MAX_DISPATCH_CLAIMS};
 use super::wire::closed;
-use super::{ClaimId, Code, Fault, Wire};
+use super::{ClaimId, Code, Fault, Text, Wire};
+
+/// Most Results that one Claim of an assignment refers to.
+const MAX_RESULT_REFERENCES: usize = 64;
+/// Longest text of an assignment that is read at all, in bytes: six characters for each one of canonical text.
+const MAX_ASSIGNMENT_TEXT: usize = 6 * MAX_ASSIGNMENT_BYTES as usize;
 
 /// A verified predecessor's Result, handed to its successor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,6 +129,89 @@ impl Assignment {
             })
         });
         if distinct { Ok(members) } else { Err(invalid()) }
+    }
+
+    /// Reads an assignment that a run was given (jobs.md 1.4): a closed object of version 3 with 1 to 16 Claims, each with
+    /// at most 64 references of distinct predecessors, in at most 48 KiB of canonical text.
+    ///
+    /// # Errors
+    /// `claim_scope_invalid`.
+    pub fn read(node: Node<'_>) -> Result<Self, Fault> {
+        let refused = |fault: Fault| Fault::new(Code::ClaimScopeInvalid, fault.message().to_owned());
+        Self::read_given(node).map_err(refused)
+    }
+
+    fn read_given(node: Node<'_>) -> Result<Self, Fault> {
+        const CODE: Code = Code::ClaimScopeInvalid;
+        const NAMES: &[(&str, bool); 8] = &[
+            ("claims", true),
+            ("commit_id", true),
+            ("dispatch_id", true),
+            ("policy_epoch", true),
+            ("pool", true),
+            ("request_id", true),
+            ("version", true),
+            ("worker_profile", true),
+        ];
+        let slots = closed(node, NAMES, CODE)?;
+        let [
+            Some(claims),
+            Some(commit_id),
+            Some(dispatch_id),
+            Some(policy_epoch),
+            Some(pool),
+            Some(request_id),
+            Some(version),
+            Some(worker_profile),
+        ] = slots
+        else {
+            return Err(CODE.into());
+        };
+        ensure!(
+            node.raw().len() as u64 <= MAX_ASSIGNMENT_BYTES,
+            ClaimScopeInvalid,
+            "an assignment takes more than 48 KiB"
+        );
+        ensure!(version.integer() == Some(3), ClaimScopeInvalid, "an assignment has version 3");
+        let claims = Self::read_members(claims)?;
+        for Member { result_refs, .. } in &claims {
+            let distinct = result_refs
+                .iter()
+                .enumerate()
+                .all(|(index, reference)| result_refs[..index].iter().all(|other| other.work_id != reference.work_id));
+            ensure!(
+                distinct && result_refs.len() <= MAX_RESULT_REFERENCES,
+                ClaimScopeInvalid,
+                "a Claim has more than 64 Results, or two of one predecessor"
+            );
+        }
+        Ok(Self {
+            dispatch_id: DispatchId::read(dispatch_id, CODE)?,
+            request_id: RequestId::read(request_id, CODE)?,
+            commit_id: CommitId::read(commit_id, CODE)?,
+            policy_epoch: Epoch::read(policy_epoch, CODE)?,
+            pool: PoolName::read(pool, CODE)?,
+            worker_profile: ProfileName::read(worker_profile, CODE)?,
+            claims,
+        })
+    }
+
+    /// Reads the text of an assignment, strictly: a repeated key is refused.
+    ///
+    /// # Errors
+    /// `claim_scope_invalid`.
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        let refused = |_| Fault::new(Code::ClaimScopeInvalid, "an assignment is not JSON of the wire profile");
+        ensure!(text.len() <= MAX_ASSIGNMENT_TEXT, ClaimScopeInvalid, "the text of an assignment is too long");
+        // No member is a resource, so the host plays no part.
+        let mut scanner = Scanner::new("");
+        Self::read(scanner.read(&Text::from(text.to_owned())).map_err(refused)?.root())
+    }
+
+    /// The member with a handle.
+    #[must_use]
+    pub fn member(&self, handle: &str) -> Option<&Member> {
+        self.claims.iter().find(|member| member.handle.as_str() == handle)
     }
 
     /// Writes the members, for the dispatch state that extends them.

@@ -19,6 +19,8 @@ mod repository_name;
 pub mod request;
 pub mod resource;
 pub mod resource_scope;
+mod runtime_role;
+pub mod selector;
 mod text;
 mod token;
 pub(crate) mod wire;
@@ -32,6 +34,7 @@ pub use identity::{
     TrustDomain, WorkId,
 };
 pub use repository_name::RepositoryName;
+pub use runtime_role::RuntimeRole;
 pub use text::Text;
 pub use token::{Token, TokenProvider};
 pub use wire::{Measured, Wire};

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::protocol::fault::ensure;
 use crate::protocol::limits::MAX_ATTEMPT;
-use crate::protocol::{Code, Decimal, Fault, RepositoryName, Revision};
+use crate::protocol::{Code, Decimal, Fault, RepositoryName, Revision, RuntimeRole};
 
 /// Longest value of one variable, in bytes: what Linux lets a variable be.
 const MAX_VALUE_BYTES: usize = 128 * 1024;
@@ -52,17 +52,6 @@ const VARIABLES: [(&str, usize); 15] = [
     (DISPATCH_BUDGET, MAX_NAME_BYTES),
     (MAX_DISPATCHES, MAX_NAME_BYTES),
 ];
-
-/// The three roles that a workflow can be compiled for (jobs.md 1.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RuntimeRole {
-    /// Reads alone.
-    Observer,
-    /// Submits and dispatches.
-    Dispatcher,
-    /// Works on an assignment.
-    Worker,
-}
 
 /// `GITHUB_WORKFLOW_REF` in its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,13 +208,8 @@ impl Context {
     /// # Errors
     /// `work_queue_runtime_role_invalid` for any other word, the empty one included.
     pub fn role(&self) -> Result<Option<RuntimeRole>, Fault> {
-        Ok(Some(match self.value(ROLE) {
-            None => return Ok(None),
-            Some("observer") => RuntimeRole::Observer,
-            Some("dispatcher") => RuntimeRole::Dispatcher,
-            Some("worker") => RuntimeRole::Worker,
-            Some(_) => return Err(Code::WorkQueueRuntimeRoleInvalid.into()),
-        }))
+        let read = |word| RuntimeRole::parse(word).ok_or_else(|| Fault::from(Code::WorkQueueRuntimeRoleInvalid));
+        self.value(ROLE).map(read).transpose()
     }
 
     /// The contract stamp of the compiled worker, to be compared with a frozen profile's.

@@ -2,5 +2,9 @@
 //! and event. Nothing here is proof: [`crate::launch::publisher`] compares it with what GitHub answers.
 
 mod context;
+mod runtime;
 
-pub use context::{Context, RuntimeRole, WorkflowRef};
+pub use context::{Context, WorkflowRef};
+pub use runtime::Runtime;
+
+pub use crate::protocol::RuntimeRole;

@@ -73,7 +73,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("rustls", &["forge"]),
     ("webpki_root_certs", &["forge"]),
     ("clap", &["cli", "main.rs"]),
-    ("rustix", &["ledger", "cli"]),
+    ("rustix", &["agent", "ledger", "cli"]),
 ];
 
 /// Paths and names that stand for a capability. A path matches if it begins with the given segments; a name that
