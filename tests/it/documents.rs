@@ -11,8 +11,8 @@ fn read(name: &str) -> String {
 
 /// The document of non-guarantees disclaims each of them, and the front page leads to it.
 ///
-/// S-585, S-586, S-587, S-588, S-589, S-590, S-591, S-592, S-593, S-594, S-595, S-596, S-600, S-601, S-602, S-603, S-607: each has its
-/// sentence under "What it does not promise".
+/// S-585, S-586, S-587, S-588, S-589, S-590, S-591, S-592, S-593, S-594, S-595, S-596, S-597, S-598, S-599, S-600, S-601,
+/// S-602, S-603, S-607: each has its sentence under "What it does not promise".
 #[test]
 fn nothing_is_promised_that_is_not_kept() {
     let text = read("docs/NON-GUARANTEES.md");
@@ -29,6 +29,10 @@ fn nothing_is_promised_that_is_not_kept() {
         ("S-596", "No limit on what runs on GitHub"),
         ("S-593", "No ledger that grows for ever"),
         ("S-594", "No protection from a compromised publisher or administrator"),
+        ("S-597", "No acknowledgement within an agent's turn"),
+        ("S-598", "No span below the exact grant"),
+        ("S-599", "No serialized writers outside"),
+        ("S-599", "what was delivered is not undone"),
         ("S-600", "Not every idle slot is filled"),
         ("S-601", "No backfilling, usage accounting, critical-path ordering, dominant-resource fairness or preemption"),
         ("S-602", "The suggested weights are neither optimal nor a service level"),
@@ -95,6 +99,36 @@ fn the_migration_guide_says_what_comes_first_and_what_is_lost() {
     let said = |path: &str, words: &str| root.iter().any(|(name, text)| name.ends_with(path) && text.contains(words));
     assert!(said("ledger/publisher.rs", "which knows none of the"));
     assert!(said("cli/publish.rs", "a new queue: if there was an earlier branch"));
+}
+
+/// The guide for operators says what they must know before an accident.
+///
+/// S-031, S-234, S-257, S-399, S-520, S-661, O-017: each has its sentences; that a missing branch is a fresh genesis is also
+/// shown by the tests of publication.
+#[test]
+fn operators_are_told() {
+    let text = read("docs/OPERATIONS.md");
+    for (id, phrase) in [
+        ("S-031", "**Readers before writers.** A reader that does not know an operation refuses the ledger that holds it"),
+        ("S-031", "upgrade whatever reads alone"),
+        ("S-031", "upgrade dispatchers and producers, which are the first to write what is new"),
+        ("S-234", "stop the old writers, settle the old workers (let them end, or cancel them), redeploy every client, and only"),
+        ("S-234", "start the new queue"),
+        ("S-257", "a request that was accepted before may be accepted again"),
+        ("S-257", "accepted request ids, waiting Work, reservations, Claims, evidence"),
+        ("S-399", "read-only questions to tools, the runner's own diagnostics, and the telemetry of the run"),
+        ("S-399", "They never create an Issue or a comment"),
+        ("S-520", "works through them in the order of its assignment unless you have a reason not to"),
+        ("S-520", "Members may still finish in any order, or side by side"),
+        ("S-661", "A Claim handle separates authority, and nothing else"),
+        ("S-661", "its context, its files, its network and whatever credentials the workflow gives it"),
+        ("O-017", "**Checklists and sub-issues** are lists for people"),
+        ("O-017", "neither can give a fair turn, the authority of a Claim, or a dependency that waits for a verified Result"),
+        ("moved tag", "Launches of that revision stop before anything is sent"),
+    ] {
+        assert!(text.contains(phrase), "docs/OPERATIONS.md does not say {id}: {phrase}");
+    }
+    assert!(read("README.md").contains("docs/OPERATIONS.md"), "the README does not lead to the guide for operators");
 }
 
 /// The commands of a document: the text between a fence of `sh` or `text` and the next one.
