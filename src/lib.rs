@@ -4,6 +4,7 @@ pub mod agent;
 pub mod cli;
 pub mod engine;
 pub mod forge;
+pub mod jobs;
 pub mod launch;
 pub mod ledger;
 pub mod ports;

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::hub::Hub;
 use super::{Failure, Global};
 use crate::forge::Host;
+use crate::jobs::environment;
 use crate::launch::confirm::confirm_empty;
 use crate::ledger::commit_object::Author;
 use crate::ledger::{Bounds, Branch, ConfirmEmpty, Environment, Git, GitTransport, Publisher, Remote, Retries, Setup};
@@ -128,17 +129,5 @@ fn git() -> Result<Git, Failure> {
 
 /// The host that the environment names, github.com by default (decision 9).
 pub(crate) fn host() -> Result<Host, Failure> {
-    let [server, api, graphql] =
-        ["GITHUB_SERVER_URL", "GITHUB_API_URL", "GITHUB_GRAPHQL_URL"].map(variable).map(Option::unwrap_or_default);
-    Host::new(Some(&server), Some(&api), Some(&graphql)).map_err(|fault| {
-        let next = "Set GITHUB_SERVER_URL to a URL such as https://github.com, and GITHUB_API_URL and GITHUB_GRAPHQL_URL to \
-                    that host's, or unset them.";
-        Failure::new(fault.code(), fault.message().to_owned(), next)
-    })
-}
-
-/// A variable of the environment that is not empty. What is no text is kept wrong, so that its check refuses it.
-pub(crate) fn variable(name: &str) -> Option<String> {
-    let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
-    Some(value.to_string_lossy().into_owned())
+    Ok(environment::host()?)
 }

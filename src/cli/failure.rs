@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use crate::jobs::JobError;
 use crate::protocol::json::Writer;
 use crate::protocol::ledger_text::LedgerFault;
 use crate::protocol::{Code, Fault};
@@ -82,6 +83,14 @@ impl Failure {
     pub(crate) fn text(&self) -> String {
         // A message may name node keys, which are whatever somebody submitted.
         format!("{}: {}\nnext: {}", self.code, plain(&self.message), self.next)
+    }
+}
+
+/// A failed job keeps its code, sentence, next action and exit status.
+impl From<JobError> for Failure {
+    fn from(error: JobError) -> Self {
+        let made = Self::new(error.code(), error.message().to_owned(), error.action().to_owned());
+        Self { exit: error.exit(), ..made }
     }
 }
 

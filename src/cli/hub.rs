@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use super::access::variable;
 use super::{Failure, Global};
-use crate::forge::{self, Client, Forge, ForgeError, Host, HttpForge, Network, Patience};
+use crate::forge::{self, Client, Forge, ForgeError, Host, Patience};
+use crate::jobs::environment::{self, variable};
 use crate::launch::error::LaunchError;
 use crate::launch::operator::authenticate;
 use crate::ledger::{Bounds, Git, GitTransport, Remote};
@@ -13,8 +13,6 @@ use crate::ports::SystemClock;
 use crate::protocol::actor::{Actor, Role};
 use crate::protocol::{Code, RepositoryName, Token, TokenProvider};
 
-/// Variables that may hold the token, the first that is set counting (publication.md 9.1).
-const TOKENS: [&str; 3] = ["GH_AW_WORK_QUEUE_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"];
 /// Variables that may name the repository, for a command line that does not.
 const REPOSITORIES: [&str; 2] = ["GH_REPO", "GITHUB_REPOSITORY"];
 
@@ -45,7 +43,7 @@ impl Caller {
             ));
         }
         let asked = repository(global)?;
-        let token = token()?;
+        let token = environment::token()?;
         Ok(Self { forge: another(host, &token)?, token, asked })
     }
 
@@ -138,21 +136,6 @@ fn repository(global: &Global) -> Result<RepositoryName, Failure> {
     })
 }
 
-/// The token of the environment. It is never taken from a flag, a file or another program.
-fn token() -> Result<Token, Failure> {
-    let (name, value) = TOKENS.iter().find_map(|name| Some((*name, variable(name)?))).ok_or_else(|| {
-        Failure::new(
-            Code::ApiUnauthenticated,
-            "there is no token for GitHub in the environment",
-            "Set GH_AW_WORK_QUEUE_TOKEN, GH_TOKEN or GITHUB_TOKEN, or name a local bare repository with --remote PATH.",
-        )
-    })?;
-    Token::new(value).map_err(|fault| {
-        let next = "Give the token as one line of visible characters.";
-        Failure::new(fault.code(), format!("{name}: {}", fault.message()), next)
-    })
-}
-
 /// A repository that could not be looked up, whatever the reason: never an absent queue (publication.md 1.8).
 fn unidentified(error: ForgeError) -> Failure {
     let message = format!("the repository could not be identified: {}", error.message());
@@ -173,11 +156,7 @@ impl From<ForgeError> for Failure {
     }
 }
 
-/// A way to the host with one credential, through the proxy and the certificate authorities that the environment
-/// names.
+/// A way to the host with one credential.
 pub(super) fn another(host: Host, token: &Token) -> Result<Box<dyn Forge>, Failure> {
-    let token = token.clone();
-    let provider: TokenProvider = Arc::new(move || Ok(token.clone()));
-    let network = Network::from_environment()?;
-    Ok(Box::new(HttpForge::new(host, provider, &network)?))
+    Ok(environment::forge(host, token)?)
 }

@@ -1,5 +1,7 @@
 //! What people read: labels that cannot harm a terminal, tables, and nothing that looks like a secret. Pure.
 
+pub mod category;
+pub mod debug;
 mod details;
 mod forest;
 mod label;

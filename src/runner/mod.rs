@@ -2,6 +2,7 @@
 //! and event. Nothing here is proof: [`crate::launch::publisher`] compares it with what GitHub answers.
 
 mod context;
+pub mod output;
 mod runtime;
 
 pub use context::{Context, WorkflowRef};
