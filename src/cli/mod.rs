@@ -23,6 +23,7 @@ mod explain;
 mod failure;
 mod gates;
 mod hub;
+mod init;
 mod input;
 mod inspect;
 mod listing;
@@ -117,6 +118,7 @@ enum Command {
     Evidence(evidence::Args),
     Reconcile(reconcile::Args),
     Doctor(doctor::Args),
+    Init(init::Args),
     Demo(demo::Args),
 }
 
@@ -144,6 +146,7 @@ impl Command {
             Self::Evidence(args) => evidence::run(global, args),
             Self::Reconcile(args) => reconcile::run(global, args),
             Self::Doctor(args) => doctor::run(global, args),
+            Self::Init(args) => init::run(global, args),
             Self::Demo(args) => demo::run(global, args),
         }
     }

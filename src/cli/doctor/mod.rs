@@ -2,13 +2,17 @@
 //! and nothing ever waits for it.
 
 mod host;
+pub(super) mod local;
 mod queue;
 mod workflows;
+
+use std::path::PathBuf;
 
 use super::hub::{Caller, Hub};
 use super::{Failure, Global, Reply, access};
 use crate::ledger::{Environment, Git};
 use crate::ports::{Clock as _, SystemClock};
+use crate::protocol::Code;
 use crate::protocol::json::Writer;
 use crate::report::plain;
 
@@ -19,14 +23,24 @@ use crate::report::plain;
 /// only git and the ledger are there to look at. GitHub decides about each write when it is made: a finding predicts,
 /// and no command depends on one.
 ///
+/// With --workflows only the settings and workflow files of a directory are looked at, without network and token: retired
+/// members, a worker without the assignment input or with a foreign run name, stamps, and lists of workers.
+///
 /// Exit 0 whatever was found, so that a finding is read and not tripped over; another status if nothing could be looked
-/// at (usage, or no token).
+/// at (usage, or no token). With --workflows, which is for scripts, exit 2 if a finding is an error.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Look at the workflow files of a directory alone: at most 1,000 sources of at most 1 MiB each.
+    #[arg(long)]
+    workflows: bool,
+    /// Root of the checkout whose .github/workflows is looked at.
+    #[arg(long, value_name = "PATH", default_value = ".", requires = "workflows")]
+    dir: PathBuf,
+}
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
+pub(in crate::cli) enum Level {
     /// Looked at and in order.
     Ok,
     /// Worth knowing.
@@ -60,7 +74,7 @@ pub(super) struct Finding {
 
 /// What was found so far.
 #[derive(Default)]
-pub(super) struct Findings(Vec<Finding>);
+pub(in crate::cli) struct Findings(Vec<Finding>);
 
 impl Findings {
     fn ok(&mut self, code: &'static str, message: impl Into<String>) {
@@ -76,13 +90,23 @@ impl Findings {
         self.add(level, failure.code.as_str(), failure.message.clone(), failure.next.clone());
     }
 
+    /// True if something was found that cannot work.
+    pub(in crate::cli) fn refuses(&self) -> bool {
+        self.worst() == Level::Error
+    }
+
     fn worst(&self) -> Level {
         self.0.iter().map(|finding| finding.level).max().unwrap_or(Level::Ok)
     }
 }
 
-pub(crate) fn run(global: &Global, _args: &Args) -> Result<Reply, Failure> {
+pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
     let mut findings = Findings::default();
+    if args.workflows {
+        local::look(&args.dir, &mut findings)?;
+        let exit = if findings.refuses() { Code::UsageInvalid.exit() } else { 0 };
+        return Ok(Reply { exit, ..reply(global, &findings) });
+    }
     match Git::find(Environment::of_process()) {
         Ok(git) => {
             let (major, minor) = git.version();
@@ -115,22 +139,27 @@ fn json(findings: &Findings) -> String {
     let mut writer = Writer::new();
     writer.object(|members| {
         members.name("evaluated_at", |w| w.integer(SystemClock.now().get()));
-        members.name("findings", |w| {
-            w.array(&findings.0, |w, finding| {
-                w.object(|members| {
-                    members.name("code", |w| w.string(finding.code));
-                    members.name("fix", |w| w.string(&finding.fix));
-                    members.name("level", |w| w.string(finding.level.as_str()));
-                    members.name("message", |w| w.string(&finding.message));
-                });
-            });
-        });
+        members.name("findings", |w| w.raw(&list(findings)));
         members.name("worst", |w| w.string(findings.worst().as_str()));
     });
     writer.finish()
 }
 
-fn text(findings: &Findings) -> String {
+/// The findings as a JSON array.
+pub(super) fn list(findings: &Findings) -> String {
+    let mut writer = Writer::new();
+    writer.array(&findings.0, |w, finding| {
+        w.object(|members| {
+            members.name("code", |w| w.string(finding.code));
+            members.name("fix", |w| w.string(&finding.fix));
+            members.name("level", |w| w.string(finding.level.as_str()));
+            members.name("message", |w| w.string(&finding.message));
+        });
+    });
+    writer.finish()
+}
+
+pub(super) fn text(findings: &Findings) -> String {
     let mut out = String::new();
     for Finding { level, code, message, fix } in &findings.0 {
         out.push_str(&format!("{:<7} {code}: {}\n", level.as_str(), plain(message)));

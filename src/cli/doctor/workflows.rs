@@ -1,5 +1,6 @@
 //! Settings and workflows of the default branch.
 
+use super::local::remark;
 use super::{Findings, Level};
 use crate::cli::hub::Hub;
 use crate::forge::{EntryKind, ForgeError};
@@ -54,8 +55,7 @@ fn walk(hub: &Hub, findings: &mut Findings) -> Result<(), ForgeError> {
             continue;
         }
         for finding in source.findings(given) {
-            let level = if finding.error { Level::Error } else { Level::Warning };
-            findings.add(level, "workflow", format!("{name}: {}", finding.property), finding.message);
+            remark(name, finding.error, finding.property, finding.message, findings);
         }
         if source.is_worker() {
             workers.push(name.to_owned());
@@ -127,17 +127,24 @@ fn settings(hub: &Hub, revision: &Revision, findings: &mut Findings) -> Result<G
 
 fn worker(hub: &Hub, revision: &Revision, name: &str, findings: &mut Findings) -> Result<(), ForgeError> {
     let lock = compiled(hub, revision, name, findings)?;
+    for finding in lock.iter().flat_map(|lock| lock.findings(true)) {
+        remark(name, finding.error, finding.property, finding.message, findings);
+    }
     if lock.as_ref().is_some_and(LockFile::has_shared_concurrency_group) {
-        findings.add(
-            Level::Warning,
-            "worker_concurrency",
-            format!("{name}: all its runs share a concurrency group, so GitHub cancels siblings that wait in it"),
-            "Put ${{ github.run_id }} into the group, or remove the group; the queue bounds how many run.",
-        );
+        shared_concurrency(name, findings);
     }
     let checked = lock.map(|lock| lock.check_assignment().and_then(|()| lock.contract().map(|_| ())));
     verdict(name, "worker", checked, findings);
     Ok(())
+}
+
+pub(super) fn shared_concurrency(name: &str, findings: &mut Findings) {
+    findings.add(
+        Level::Warning,
+        "worker_concurrency",
+        format!("{name}: all its runs share a concurrency group, so GitHub cancels siblings that wait in it"),
+        "Put ${{ github.run_id }} into the group, or remove the group; the queue bounds how many run.",
+    );
 }
 
 /// The compiled file, if it is there and can be read; its registration is looked at beside.
@@ -183,7 +190,7 @@ fn compiled(
     }
 }
 
-fn verdict(name: &str, what: &str, checked: Option<Result<(), Defect>>, findings: &mut Findings) {
+pub(super) fn verdict(name: &str, what: &str, checked: Option<Result<(), Defect>>, findings: &mut Findings) {
     match checked {
         None => {}
         Some(Ok(())) => findings.ok("workflow", format!("{name}: a {what} whose files hold together")),

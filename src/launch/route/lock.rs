@@ -38,13 +38,7 @@ impl LockFile {
     /// Whether the workflow can be dispatched, however `on` is written.
     #[must_use]
     pub fn is_dispatchable(&self) -> bool {
-        const TRIGGER: &str = "workflow_dispatch";
-        match self.root.get("on") {
-            Some(Yaml::Text(trigger)) => trigger == TRIGGER,
-            Some(Yaml::Sequence(triggers)) => triggers.iter().any(|trigger| trigger.text() == Some(TRIGGER)),
-            Some(Yaml::Mapping(triggers)) => triggers.contains_key(TRIGGER),
-            _ => false,
-        }
+        triggers_dispatch(self.root.get("on"))
     }
 
     fn assignment(&self) -> Option<&Yaml> {
@@ -112,5 +106,16 @@ impl LockFile {
             }
         }
         owners.into_iter().filter_map(|owner| owner.at(&["env", name])).collect()
+    }
+}
+
+/// Whether a value of `on` lets a person or a program start the workflow.
+pub(super) fn triggers_dispatch(on: Option<&Yaml>) -> bool {
+    const TRIGGER: &str = "workflow_dispatch";
+    match on {
+        Some(Yaml::Text(trigger)) => trigger == TRIGGER,
+        Some(Yaml::Sequence(triggers)) => triggers.iter().any(|trigger| trigger.text() == Some(TRIGGER)),
+        Some(Yaml::Mapping(triggers)) => triggers.contains_key(TRIGGER),
+        _ => false,
     }
 }

@@ -2,6 +2,7 @@
 //! of them at one revision. Reading is apart from fetching: files are judged as bytes, and `inspect` and `resolve` fetch.
 
 mod allowlist;
+mod checks;
 mod concurrency;
 mod default_revision;
 mod defect;
@@ -10,6 +11,7 @@ mod lock;
 mod resolve;
 mod select;
 mod source;
+mod stamp;
 mod yaml;
 
 pub(super) use allowlist::is_workflow_name;

@@ -12,7 +12,7 @@ use crate::launch::settings::{Given, MAX_FILE_BYTES};
 /// A source workflow, its front matter read.
 #[derive(Debug)]
 pub struct SourceFile {
-    front: Rc<Yaml>,
+    pub(super) front: Rc<Yaml>,
 }
 
 /// A remark about a source workflow.
@@ -44,7 +44,7 @@ impl SourceFile {
         Ok(Self { front })
     }
 
-    fn queue(&self) -> Option<&Yaml> {
+    pub(super) fn queue(&self) -> Option<&Yaml> {
         self.front.at(&["tools", "work-queue"])
     }
 
@@ -131,6 +131,7 @@ impl SourceFile {
             };
             add(given.issues, "tools.work-queue.issues", message);
         }
+        findings.extend(self.refusals());
         findings
     }
 }

@@ -28,8 +28,8 @@ pub(super) enum Yaml {
     Bool(bool),
     /// Nothing.
     Null,
-    /// A number, which nobody here asks for.
-    Number,
+    /// A number, as it is spelled.
+    Number(String),
     Sequence(Vec<Rc<Yaml>>),
     Mapping(BTreeMap<String, Rc<Yaml>>),
 }
@@ -292,7 +292,7 @@ fn tagged(tag: &Tag, text: &str) -> Result<Yaml, Defect> {
         Some("str") => Ok(Yaml::Text(text.to_owned())),
         Some(name) => match (name, resolve(text)) {
             ("bool", value @ Yaml::Bool(_)) | ("null", value @ Yaml::Null) => Ok(value),
-            ("int" | "float", value @ Yaml::Number) => Ok(value),
+            ("int" | "float", value @ Yaml::Number(_)) => Ok(value),
             _ => Err(Defect::NotYaml),
         },
         None if tag.handle.is_empty() && tag.suffix == "!" => Ok(Yaml::Text(text.to_owned())),
@@ -306,7 +306,7 @@ fn resolve(text: &str) -> Yaml {
         "" | "~" | "null" | "Null" | "NULL" => Yaml::Null,
         "true" | "True" | "TRUE" => Yaml::Bool(true),
         "false" | "False" | "FALSE" => Yaml::Bool(false),
-        _ if is_number(text) => Yaml::Number,
+        _ if is_number(text) => Yaml::Number(text.to_owned()),
         _ => Yaml::Text(text.to_owned()),
     }
 }
