@@ -7,7 +7,7 @@ use super::publish::{Published, freeze};
 use super::source::{request_id, scanner};
 use super::{Failure, Global, Reply};
 use crate::engine::Projection;
-use crate::engine::schedule::explain::SelectionView;
+use crate::engine::schedule::explain::{SelectionView, reason_label};
 use crate::engine::schedule::{PlanInputs, plan};
 use crate::engine::state::{Accepted, ClaimState};
 use crate::launch::observe::held_back;
@@ -126,15 +126,6 @@ fn decided(projection: &Projection, accepted: &Accepted) -> Result<(&'static str
     };
     let plan = plan(&state, &inputs)?;
     Ok((plan.reason, plan.next))
-}
-
-/// The specification's word for a planner's reason (decision 39, engine.md 4.8).
-pub(crate) fn reason_label(reason: &'static str) -> &'static str {
-    match reason {
-        "native_capacity_blocked" => "capacity_blocked",
-        "assignment_bytes_blocked" => "assignment_size_blocked",
-        other => other,
-    }
 }
 
 impl Told<'_> {

@@ -1,17 +1,17 @@
 //! `wq explain`.
 
-use super::dispatch_next::reason_label;
 use super::listing;
 use super::prediction::{Question, write_plan_members};
 use super::source::{LedgerArgs, Loaded, load, scanner};
 use super::{Failure, Global, Reply};
 use crate::engine::Projection;
 use crate::engine::gates::{GateView, UsedObservation};
+use crate::engine::schedule::explain::reason_label;
 use crate::engine::state::{Barrier, WorkState};
 use crate::protocol::json::Writer;
 use crate::protocol::resource::Edge;
 use crate::protocol::{At, Code, Fault, Wire as _};
-use crate::report::{label, view_members};
+use crate::report::label;
 
 /// Say who is next and why, or why a Work waits, or why a Claim was granted. Changes nothing.
 ///
@@ -198,7 +198,7 @@ fn work(loaded: &Loaded, id: &str, json: bool) -> Result<String, Failure> {
     let mut writer = Writer::new();
     writer.object(|members| {
         loaded.provenance(members);
-        view_members(state, &view, members);
+        view.members(state, members);
         members.name("at", |w| at.write(w));
         members.name("barrier", |w| w.string(state.barrier().as_str()));
         members.name("explanation", |w| w.raw(&inner));

@@ -11,6 +11,7 @@ mod administer;
 mod cancel_claim;
 mod cancel_work;
 mod cancellation;
+mod collect;
 mod compact;
 mod control;
 mod demo;
@@ -27,6 +28,7 @@ mod init;
 mod input;
 mod inspect;
 mod listing;
+mod mcp;
 mod output;
 mod policy;
 mod prediction;
@@ -42,6 +44,7 @@ mod submit_graph;
 mod submit_work;
 mod targets;
 mod telemetry;
+mod tool;
 mod trace;
 mod verify;
 mod work_view;
@@ -119,6 +122,9 @@ enum Command {
     Reconcile(reconcile::Args),
     Doctor(doctor::Args),
     Init(init::Args),
+    Mcp(mcp::Args),
+    Tool(tool::Args),
+    Collect(collect::Args),
     Demo(demo::Args),
 }
 
@@ -147,6 +153,9 @@ impl Command {
             Self::Reconcile(args) => reconcile::run(global, args),
             Self::Doctor(args) => doctor::run(global, args),
             Self::Init(args) => init::run(global, args),
+            Self::Mcp(args) => mcp::run(args),
+            Self::Tool(args) => tool::run(args),
+            Self::Collect(args) => collect::run(args),
             Self::Demo(args) => demo::run(global, args),
         }
     }
@@ -171,6 +180,14 @@ pub fn main() -> u8 {
     };
     tracing::debug!(exit, "command ended");
     exit
+}
+
+/// The long help of one command.
+pub(crate) fn help_of(name: &str) -> String {
+    use clap::CommandFactory as _;
+    let mut command = Cli::command();
+    command.build();
+    command.find_subcommand_mut(name).map_or_else(String::new, |command| command.render_long_help().to_string())
 }
 
 #[cfg(test)]

@@ -25,6 +25,10 @@ impl Reply {
 
 /// Prints a reply and returns the exit status.
 pub(crate) fn reply(reply: &Reply, json: bool) -> u8 {
+    // A mode that spoke on its own, or had nothing to say.
+    if reply.body.is_empty() {
+        return reply.exit;
+    }
     match print(&mut std::io::stdout().lock(), &reply.body) {
         Ok(()) => reply.exit,
         Err(error) if error.kind() == ErrorKind::BrokenPipe => reply.exit,
@@ -37,6 +41,11 @@ pub(crate) fn reply(reply: &Reply, json: bool) -> u8 {
             json,
         ),
     }
+}
+
+/// Prints one line to stderr. Nobody is left to tell about a stderr that cannot be written.
+pub(crate) fn note(line: &str) {
+    let _ = print(&mut std::io::stderr().lock(), line);
 }
 
 /// Prints a failure to stderr and returns its exit status.

@@ -6,13 +6,13 @@ use crate::protocol::At;
 use crate::protocol::Wire as _;
 use crate::protocol::assignment::Assignment;
 use crate::protocol::json::{Members, Writer};
-use crate::report::{terminal, view_members};
+use crate::report::terminal;
 
 /// Adds what was admitted and what became of it.
 pub(crate) fn work_members(projection: &Projection, state: &WorkState, at: At, members: &mut Members<'_>) {
     let work = &state.work;
     let view = projection.view_work(state, at, None);
-    view_members(state, &view, members);
+    view.members(state, members);
     members.name("admitted_priority", |w| work.priority.write(w));
     members.name("attempts", |w| w.integer(i64::from(state.attempts)));
     members.name("barrier", |w| w.string(state.barrier().as_str()));

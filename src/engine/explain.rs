@@ -6,7 +6,7 @@ use super::schedule::explain::{Capacity, SelectionView, write_position};
 use super::schedule::{Eligibility, Reason, select};
 use super::state::{Barrier, Ownership, Projection, WorkIx, WorkState};
 use crate::protocol::fault::ensure;
-use crate::protocol::json::{Scanner, Writer};
+use crate::protocol::json::{Members, Scanner, Writer};
 use crate::protocol::resource::Edge;
 use crate::protocol::{At, Code, Fault, Identity, Wire as _, WorkId};
 
@@ -42,6 +42,28 @@ pub struct WorkView {
     pub unresolved_total: usize,
     /// Ancestors from the nearest to the first cause.
     pub blocking_path: Vec<WorkId>,
+}
+
+impl WorkView {
+    /// Adds the members of decision 71.
+    pub fn members(&self, state: &WorkState, members: &mut Members<'_>) {
+        members.name("blocking_path", |w| w.array(&self.blocking_path, |w, id| id.write(w)));
+        members.name("fairness_key", |w| state.work.fairness_key.write(w));
+        members.name("label", |w| w.string(self.label));
+        members.name("priority", |w| state.scheduling_priority().write(w));
+        members.name("ready", |w| w.bool(self.ready));
+        members.name("reason", |w| w.string(self.reason));
+        members.name("unresolved", |w| {
+            w.array(&self.unresolved, |w, (kind, id, reason)| {
+                w.object(|edge| {
+                    edge.name("id", |w| w.string(id));
+                    edge.name("kind", |w| w.string(kind));
+                    edge.name("reason", |w| w.string(reason));
+                });
+            });
+        });
+        members.name("unresolved_total", |w| w.integer(self.unresolved_total as i64));
+    }
 }
 
 /// Work that was found to have no cancelled or failed ancestor while one view is made, so that the many paths of a dense
@@ -103,19 +125,22 @@ impl Projection {
 
     /// Writes an explanation in the reference's shape.
     pub fn write_work_explanation(&self, explanation: &WorkExplanation, writer: &mut Writer) {
+        writer.object(|members| self.work_explanation_members(explanation, members));
+    }
+
+    /// Adds an explanation's members to an object that says more.
+    pub fn work_explanation_members(&self, explanation: &WorkExplanation, members: &mut Members<'_>) {
         let state = self.work_at(explanation.work);
-        writer.object(|members| {
-            members.name("attempts", |w| w.integer(i64::from(state.attempts)));
-            members.name("barrier", |w| w.string(state.barrier().as_str()));
-            members.name("capacity", |w| explanation.capacity.write(w));
-            members.name("next", |w| explanation.next.write(w));
-            members.name("position", |w| write_position(state.position, w));
-            members.name("readiness", |w| write_eligibility(&explanation.readiness, w));
-            members.name("retry_not_before", |w| state.retry_not_before.write(w));
-            members.name("scheduling", |w| write_eligibility(&explanation.scheduling, w));
-            members.name("state", |w| w.string(state.state()));
-            members.name("work_id", |w| state.work.work_id.write(w));
-        });
+        members.name("attempts", |w| w.integer(i64::from(state.attempts)));
+        members.name("barrier", |w| w.string(state.barrier().as_str()));
+        members.name("capacity", |w| explanation.capacity.write(w));
+        members.name("next", |w| explanation.next.write(w));
+        members.name("position", |w| write_position(state.position, w));
+        members.name("readiness", |w| write_eligibility(&explanation.readiness, w));
+        members.name("retry_not_before", |w| state.retry_not_before.write(w));
+        members.name("scheduling", |w| write_eligibility(&explanation.scheduling, w));
+        members.name("state", |w| w.string(state.state()));
+        members.name("work_id", |w| state.work.work_id.write(w));
     }
 
     /// The compact view of a Work for reads.

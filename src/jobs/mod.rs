@@ -1,10 +1,13 @@
 //! The jobs of a workflow (jobs.md 2.1): each mode is a function over a [`world::World`] that calls the rooms below in
 //! order. A mode either does its work, or ends with a [`error::JobError`] that is annotated once.
 
+pub mod agent;
+pub mod collect;
 pub(crate) mod environment;
 pub mod error;
 pub mod log;
 pub mod paths;
+pub mod tool;
 pub mod world;
 
 pub use environment::Variables;

@@ -177,6 +177,7 @@ codes! {
     WorkQueueAssignmentPolicyMismatch = "work_queue_assignment_policy_mismatch", 4, "The assignment belongs to a retired epoch.";
     WorkQueueAssignmentRequired = "work_queue_assignment_required", 4, "A worker run needs a valid assignment.";
     WorkQueueBindingNotDurable = "work_queue_binding_not_durable", 5, "The run's binding is not in the ledger.";
+    WorkQueueClaimScopeInvalid = "work_queue_claim_scope_invalid", 4, "Only a worker acts for a Claim.";
     WorkQueueCollectionRunnerTempMissing = "work_queue_collection_runner_temp_missing", 2, "RUNNER_TEMP is not set, so there is nowhere to collect intents from.";
     WorkQueueDependencyClientScopeInvalid = "work_queue_dependency_client_scope_invalid", 2, "A dependency read credential is not for the repository that it is named for.";
     WorkQueueDependencyCredentialsConflict = "work_queue_dependency_credentials_conflict", 2, "Two dependency read credentials are given for one repository.";
@@ -218,6 +219,7 @@ codes! {
     WorkQueuePolicyMissing = "work_queue_policy_missing", 4, "There is no queue with an installed Policy.";
     WorkQueuePolicyProposalLimit = "work_queue_policy_proposal_limit", 2, "The Policy proposal is longer than 4 MiB.";
     WorkQueuePolicyProposalMismatch = "work_queue_policy_proposal_mismatch", 2, "The compiled Policy proposal differs from the installed Policy.";
+    WorkQueueReadScopeDenied = "work_queue_read_scope_denied", 4, "The Work is outside what this read may show.";
     WorkQueueReleaseNotDurable = "work_queue_release_not_durable", 5, "The release is not in the ledger.";
     WorkQueueResolutionAlreadyRecorded = "work_queue_resolution_already_recorded", 2, "The launch's state moved on meanwhile.";
     WorkQueueRuntimeRoleConflict = "work_queue_runtime_role_conflict", 4, "The compiled role, the assignment and the snapshot contradict one another.";

@@ -2,7 +2,7 @@
 //! never dependencies.
 
 use super::page::{Line, Page};
-use super::{quote, view_members};
+use super::quote;
 use crate::engine::Projection;
 use crate::engine::browse::Row;
 use crate::engine::state::{ClaimState, WorkState};
@@ -61,7 +61,7 @@ fn work_line(projection: &Projection, state: &WorkState, last: bool, at: At) -> 
     }
     let mut writer = Writer::new();
     writer.object(|members| {
-        view_members(state, &view, members);
+        view.members(state, members);
         members.name("delivery", |w| w.string(barrier));
         members.name("graph_id", |w| work.graph_id.write(w));
         members.name("id", |w| work.work_id.write(w));

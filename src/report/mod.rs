@@ -18,4 +18,4 @@ pub use page::{Line, MAX_PAGE_BYTES, MAX_ROWS, Page};
 pub use redact::redact;
 pub use table::{Align, Table};
 pub use trace::trace_page;
-pub use work::{counts, view_members};
+pub use work::counts;

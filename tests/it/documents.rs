@@ -109,10 +109,16 @@ fn the_migration_guide_says_what_comes_first_and_what_is_lost() {
 fn operators_are_told() {
     let text = read("docs/OPERATIONS.md");
     for (id, phrase) in [
-        ("S-031", "**Readers before writers.** A reader that does not know an operation refuses the ledger that holds it"),
+        (
+            "S-031",
+            "**Readers before writers.** A reader that does not know an operation refuses the ledger that holds it",
+        ),
         ("S-031", "upgrade whatever reads alone"),
         ("S-031", "upgrade dispatchers and producers, which are the first to write what is new"),
-        ("S-234", "stop the old writers, settle the old workers (let them end, or cancel them), redeploy every client, and only"),
+        (
+            "S-234",
+            "stop the old writers, settle the old workers (let them end, or cancel them), redeploy every client, and only",
+        ),
         ("S-234", "start the new queue"),
         ("S-257", "a request that was accepted before may be accepted again"),
         ("S-257", "accepted request ids, waiting Work, reservations, Claims, evidence"),
@@ -123,7 +129,10 @@ fn operators_are_told() {
         ("S-661", "A Claim handle separates authority, and nothing else"),
         ("S-661", "its context, its files, its network and whatever credentials the workflow gives it"),
         ("O-017", "**Checklists and sub-issues** are lists for people"),
-        ("O-017", "neither can give a fair turn, the authority of a Claim, or a dependency that waits for a verified Result"),
+        (
+            "O-017",
+            "neither can give a fair turn, the authority of a Claim, or a dependency that waits for a verified Result",
+        ),
         ("moved tag", "Launches of that revision stop before anything is sent"),
     ] {
         assert!(text.contains(phrase), "docs/OPERATIONS.md does not say {id}: {phrase}");

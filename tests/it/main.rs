@@ -1,6 +1,7 @@
 //! The integration tests, in one binary so that they link once.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a test may stop and may explain")]
 
+mod actions_runner;
 mod authenticate;
 mod bad_input;
 mod cli_answers;
@@ -49,6 +50,7 @@ mod hostile_repository;
 mod lifecycle;
 mod live_data;
 mod lock_files;
+mod mcp;
 mod observe;
 mod old_ledgers;
 mod properties;

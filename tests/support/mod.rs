@@ -1,5 +1,6 @@
 //! What several test modules share.
 
+pub(crate) mod actions;
 pub(crate) mod answers;
 pub(crate) mod built;
 pub(crate) mod cli;

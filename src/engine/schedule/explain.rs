@@ -158,3 +158,13 @@ impl Projection {
         members.name("work_position", |w| write_position(work.position, w));
     }
 }
+
+/// The specification's word for a planner's reason (decision 39, engine.md 4.8).
+#[must_use]
+pub fn reason_label(reason: &'static str) -> &'static str {
+    match reason {
+        "native_capacity_blocked" => "capacity_blocked",
+        "assignment_bytes_blocked" => "assignment_size_blocked",
+        other => other,
+    }
+}
