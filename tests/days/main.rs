@@ -108,6 +108,8 @@ fn report(sum: &Tally, seconds: f64) {
         sum.compactions,
         sum.replays
     );
+    let (messages, shapes) = support::github::checked_messages();
+    tell!("{messages} requests and replies are valid by GitHub's published schemas, in {shapes} shapes");
     if number("WQ_DAY_ENDS").is_some() {
         for (end, count) in &sum.ends {
             tell!("{count:>8} {end}");

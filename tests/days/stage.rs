@@ -9,7 +9,7 @@ use wq_action::forge::Request;
 use wq_action::ledger::simulated::SimulatedBranch;
 use wq_action::protocol::RepositoryName;
 
-use crate::support::github::{Checking, Github, JOB, Kind, LAUNCH, OCTO_WIDGETS, worker_lock, worker_source};
+use crate::support::github::{Github, JOB, Kind, LAUNCH, OCTO_WIDGETS, worker_lock, worker_source};
 use crate::support::ledger::policy;
 use crate::support::tell;
 
@@ -141,7 +141,6 @@ fn settings(revision: &str) -> Value {
 impl Stage {
     pub(crate) fn new(loud: bool) -> Self {
         let github = Github::standard();
-        github.checking(Checking::Sampled(211));
         github.keep_calls(16);
         let contract = "c".repeat(64);
         let files = [

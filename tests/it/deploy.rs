@@ -57,7 +57,7 @@ fn route(stage: &Stage, profile: &str) -> Value {
 /// S-180, S-185, S-186, O-030, O-041: of 31 workers 30 are broken, each in some way. A submission to the good one makes
 /// the queue; one that names a broken one writes nothing, and says what to do; later Work asks the host nothing.
 #[test]
-fn one_good_worker_of_many_makes_the_queue() {
+fn publication_11_one_good_worker_of_many_makes_the_queue() {
     let broken: Vec<String> = (0..30).map(|n| format!("w{n:02}")).collect();
     let mut names: Vec<&str> = broken.iter().map(String::as_str).collect();
     names.push("worker");

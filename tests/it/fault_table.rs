@@ -196,5 +196,9 @@ impl Table {
             tell!("  {:10} {step:18} {count:5} cells: {}", SCENES[*place].name, words(said));
         }
         tell!("  in the end, of every Work: {}", words(&self.ends));
+        let (messages, shapes) = crate::support::github::checked_messages();
+        tell!(
+            "  {messages} requests and replies of this process are valid by GitHub's published schemas, in {shapes} shapes"
+        );
     }
 }

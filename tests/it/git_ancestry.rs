@@ -128,7 +128,7 @@ fn a_ledger_without_a_checkpoint_has_no_forged_one() {
 
 /// Every commit down to the replaced ledger has one parent.
 #[test]
-fn a_compacted_history_is_linear() {
+fn publication_16_a_compacted_history_is_linear() {
     let Told { bare, shas, ledgers } = told();
     for parents in [&[][..], &[shas[1].as_str(), shas[0].as_str()]] {
         version(&bare, &ledgers[2], parents);
@@ -143,7 +143,7 @@ fn a_compacted_history_is_linear() {
 /// A damaged version anywhere above the replaced ledger is refused, and so is a checkpoint that was changed after
 /// it was made, even into another sound one.
 #[test]
-fn damaged_versions_are_refused() {
+fn publication_16_damaged_versions_are_refused() {
     let Told { bare, shas, ledgers } = told();
     let later = changed(ledgers[2].trim_end(), |line| line["at"] = (line["at"].as_i64().unwrap() + 1).into()) + "\n";
     replayed(&later).unwrap();
@@ -168,7 +168,7 @@ fn damaged_versions_are_refused() {
 
 /// Where ancestry is missing, nothing is taken on trust: a lost object and a shallow repository fail.
 #[test]
-fn missing_ancestry_fails_closed() {
+fn publication_16_missing_ancestry_fails_closed() {
     for revision in [1, 2] {
         for what in ["", "^{tree}", ":work-queue.jsonl"] {
             let Told { bare, shas, .. } = told();
@@ -217,7 +217,7 @@ fn unchanged_versions_are_passed_over() {
 
 /// Seventy nested checkpoints, with and without commits between, are verified down to the first Policy.
 #[test]
-fn nested_checkpoints_are_verified() {
+fn publication_16_nested_checkpoints_are_verified() {
     const NESTED: usize = 70;
     let bare = Bare::new();
     let mut history = History::new(&bare);
@@ -283,7 +283,7 @@ fn alias(ledger: &str, deployments: &str) -> String {
 /// O-166, O-168, O-169: the defect is mended while reading, which writes nothing; the next publication puts the checkpoint as it
 /// was made and every request on the branch, as one more commit; later reads verify through the damaged version.
 #[test]
-fn the_aliased_deployment_is_mended() {
+fn publication_16_the_aliased_deployment_is_mended() {
     let Aliased { bare, good, damaged, story, .. } = aliased();
     let before = bare.contents();
     let current = read(&bare).unwrap();
@@ -337,7 +337,7 @@ fn the_defect_disturbs_no_publisher() {
 /// O-167: the recovery takes the direct parent's own, sound checkpoint and accepts what its valid retained requests give;
 /// everything else stays refused.
 #[test]
-fn other_damage_stays_refused() {
+fn publication_16_other_damage_stays_refused() {
     let Aliased { bare, parents: [parent, checkpoint], good: [before, good], damaged, story } = aliased();
     let refuse = |ledger: &str, parents: &[&str], what: &str| {
         version(&bare, ledger, parents);

@@ -24,7 +24,7 @@ use crate::support::answers::Answers;
 use crate::support::git::{Bare, NOW, real_git};
 use crate::support::http_git::{At, Fault, HttpGit};
 use crate::support::ledger::typed;
-use crate::support::queue::{Meddling, REPOSITORY, dispatch, node, policy, request, submission, submit};
+use crate::support::queue::{Meddling, REPOSITORY, actor, dispatch, node, policy, request, submission, submit};
 
 const TOKEN: &str = "ghs_therighttoken";
 const QUEUE: &str = "refs/heads/work-queue";
@@ -132,7 +132,7 @@ fn now(publication: &Publication) -> bool {
 /// repository, says that it is empty. No answer, another repository's answer or `isEmpty: false` is no absence, and
 /// neither is a denial of Git's own; nothing is written for any of them.
 #[test]
-fn absence_needs_the_services_confirmation() {
+fn publication_07_absence_needs_the_services_confirmation() {
     let empty = Empty::new();
     let before = empty.bare.contents();
     let transport = empty.transport();
@@ -179,7 +179,7 @@ fn absence_needs_the_services_confirmation() {
 /// branch, a separate one whose first commit holds Policy and Work. The default branch is there only after both were
 /// validated, and is made once.
 #[test]
-fn the_first_submission_prepares_an_empty_repository() {
+fn publication_09_the_first_submission_prepares_an_empty_repository() {
     for role in [Role::Producer, Role::Dispatcher] {
         let empty = Empty::new();
         let invalid = submission("bad", role, &[node("g", "a", "{}").replace(r#""pool":"default""#, r#""pool":"x""#)]);
@@ -214,7 +214,7 @@ fn the_first_submission_prepares_an_empty_repository() {
 /// O-371, S-183, S-617: whatever is no producer's or dispatcher's submission makes nothing, judges no route and prepares
 /// no repository; a Policy alone is no first commit.
 #[test]
-fn nothing_else_prepares_a_repository() {
+fn publication_08_nothing_else_prepares_a_repository() {
     let empty = Empty::new();
     let before = empty.bare.contents();
     let judged = Cell::new(0);
@@ -244,6 +244,19 @@ fn nothing_else_prepares_a_repository() {
     ] {
         assert_eq!(refused(&request("r", kind, Role::Administrator, parameters)), Code::QueueMissing, "{kind:?}");
     }
+    // Every kind but a submission, by every role: whatever its parameters, there is no queue that it could be about.
+    let any = r#"{"operations":[]}"#;
+    let mut tried = 0;
+    for kind in RequestKind::ALL.iter().copied().filter(|kind| *kind != RequestKind::Submit) {
+        for role in [Role::Producer, Role::Dispatcher, Role::Administrator, Role::Reconciler, Role::Projector] {
+            let Ok(request) = FrozenRequest::new(RequestId::new("k").unwrap(), kind, actor(role), any) else {
+                continue;
+            };
+            assert!(empty.invoke(&request, &admit).is_err(), "{kind:?} by {role:?}");
+            tried += 1;
+        }
+    }
+    assert!(tried >= RequestKind::ALL.len(), "{tried}");
     let none = request("e", RequestKind::Submit, Role::Producer, r#"{"nodes":[]}"#);
     assert_eq!(refused(&none), Code::RequestInvalid);
     let transport = empty.transport();
@@ -258,7 +271,7 @@ fn nothing_else_prepares_a_repository() {
 /// S-206, S-207, S-180, S-617: a route that cannot be verified ends the invocation with the default branch alone; after
 /// the worker is deployed, the same request publishes Policy and Work in one commit and prepares nothing again.
 #[test]
-fn an_unverifiable_route_leaves_no_queue() {
+fn publication_09_an_unverifiable_route_leaves_no_queue() {
     let empty = Empty::new();
     for round in 0..2 {
         let error = empty.invoke(&submit("one"), &unverifiable).unwrap_err();
@@ -277,7 +290,7 @@ fn an_unverifiable_route_leaves_no_queue() {
 /// before anything is written, and so is a default branch of a name that is not made here. Without a default branch
 /// the queue would become it, so that is refused too.
 #[test]
-fn queue_and_default_branch_are_never_one() {
+fn publication_09_queue_and_default_branch_are_never_one() {
     let empty = Empty::new();
     let before = empty.bare.contents();
     let (policy, transport) = (policy(), empty.transport());
@@ -309,7 +322,7 @@ fn queue_and_default_branch_are_never_one() {
 /// S-205, S-617: after a preparation without an answer the default branch is looked at again. It is there: the
 /// submission goes on. It is not there, or cannot be read: nothing proceeds, and the same submission publishes later.
 #[test]
-fn a_lost_preparation_is_looked_at_again() {
+fn publication_09_a_lost_preparation_is_looked_at_again() {
     for fault in [Fault::DropAfter, Fault::StatusAfter(502), Fault::HalfAnswer] {
         let empty = Empty::new();
         empty.server.fail_next(At::Push, fault);
@@ -354,7 +367,7 @@ fn a_refused_preparation_is_a_denial() {
 /// S-195: submissions that meet in an empty repository, while it is prepared or after it, land both Works once, under
 /// the Policy of the one that made the queue.
 #[test]
-fn concurrent_first_submissions_land_once_each() {
+fn publication_10_concurrent_first_submissions_land_once_each() {
     for meeting in [0, 1] {
         let empty = Empty::new();
         let mut racing = Meddling::new(empty.transport());

@@ -197,7 +197,7 @@ fn contended(bare: &Bare, rivals: usize) -> Meddling<'_> {
 /// S-065: a commit that lands between the compactor's read and its push is never lost, in whichever attempt; when every
 /// attempt loses, the compaction is put off and has written nothing.
 #[test]
-fn a_concurrent_commit_is_never_lost() {
+fn publication_17_a_concurrent_commit_is_never_lost() {
     for rivals in 1..=6 {
         let bare = seeded();
         let world = World::new(contended(&bare, rivals));
@@ -266,7 +266,7 @@ fn a_lost_answer_is_found_behind_a_checkpoint() {
 
 /// Of two compactors at one version one is acknowledged; the other finds the work done.
 #[test]
-fn two_compactors_make_one_checkpoint() {
+fn publication_17_two_compactors_make_one_checkpoint() {
     let bare = seeded();
     let mut meddling = Meddling::new(bare.transport());
     meddling.before_push = Box::new(|_| {
@@ -407,7 +407,7 @@ fn apply(bare: &Bare, plan: &CompactionPlan) -> Ended {
 /// S-065: a plan is revalidated against the queue as it is. Of the current version it must give the same digests, of an
 /// earlier one it gives way to what was appended, and it never brings back a history that is gone.
 #[test]
-fn a_plan_is_revalidated() {
+fn publication_17_a_plan_is_revalidated() {
     let bare = seeded();
     let before = bare.contents();
     let plan = planned(&bare);

@@ -100,7 +100,7 @@ fn an_empty_repository_behind_a_server_is_not_yet_an_absent_queue() {
 
 /// O-047: statuses of a read are typed, and none of them is an absent queue.
 #[test]
-fn statuses_of_a_read_are_typed() {
+fn publication_07_statuses_of_a_read_are_typed() {
     let (bare, server) = server();
     bare.seed(b"one\n");
     let cases = [(403, Class::Denied), (404, Class::Denied), (429, Class::Unavailable), (500, Class::Unavailable)];

@@ -38,7 +38,7 @@ fn a_first_version_creates_the_branch() {
 
 /// S-239, O-011: an update is one commit on the expected one, and every other file stays as it was.
 #[test]
-fn an_update_replaces_the_ledger_alone() {
+fn publication_01_an_update_replaces_the_ledger_alone() {
     let bare = Bare::new();
     let blob = bare.blob(b"#!/bin/sh\n");
     let folder = bare.tree(&[("100755", "run", &blob), ("120000", "link", &blob)]);
@@ -85,7 +85,7 @@ fn a_stale_lease_is_a_conflict() {
 
 /// S-239: a branch that was deleted meanwhile is not made again, and one that was rewritten is not forced.
 #[test]
-fn a_deleted_or_rewritten_branch_is_left_alone() {
+fn publication_05_a_deleted_or_rewritten_branch_is_left_alone() {
     let bare = Bare::new();
     bare.seed(b"one\n");
     let publisher = Writer::new(bare.transport());
@@ -122,7 +122,7 @@ fn an_unsound_candidate_is_never_sent() {
 
 /// S-251, S-253, O-047: a hook's refusal is a denial, with a sentence of ours and none of the hook's.
 #[test]
-fn a_declining_hook_denies() {
+fn publication_06_a_declining_hook_denies() {
     let cases = ["pre-receive", "update"];
     for hook in cases {
         let bare = Bare::new();
@@ -195,7 +195,7 @@ fn a_hook_that_accepts_and_then_declines_is_seen_by_the_next_read() {
 
 /// A lock that another push holds on the server is a conflict, not a denial.
 #[test]
-fn a_locked_reference_is_a_conflict() {
+fn publication_06_a_locked_reference_is_a_conflict() {
     let bare = Bare::new();
     let head = bare.seed(b"one\n");
     let publisher = Writer::new(bare.transport());
@@ -207,7 +207,7 @@ fn a_locked_reference_is_a_conflict() {
 
 /// A branch that moves on the server between the advertisement and the update is a conflict.
 #[test]
-fn a_race_on_the_server_is_a_conflict() {
+fn publication_06_a_race_on_the_server_is_a_conflict() {
     let bare = Bare::new();
     let head = bare.seed(b"one\n");
     let tree = bare.tree(&[("100644", "work-queue.jsonl", &bare.blob(b"one\nother\n"))]);
@@ -316,7 +316,7 @@ fn the_store_follows_the_branch() {
 
 /// O-004: a store is gone when its owner is, after a panic too, and one that a killed process left is swept away.
 #[test]
-fn stores_do_not_outlive_their_owners() {
+fn publication_18_stores_do_not_outlive_their_owners() {
     let parent = tempfile::tempdir().unwrap();
     let children = || std::fs::read_dir(parent.path()).unwrap().count();
     let store = Store::in_directory(parent.path()).unwrap();

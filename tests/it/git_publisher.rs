@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use wq_action::ledger::{Ambiguity, Class, LedgerError, Outcome, PushOutcome, Queue, Retries};
+use wq_action::ports::Clock as _;
 use wq_action::protocol::Code;
 use wq_action::protocol::actor::Role;
 use wq_action::protocol::request::RequestKind;
@@ -121,7 +122,7 @@ fn nothing_to_grant_writes_nothing() {
 
 /// S-093, S-240, S-241, S-247, S-577: the loser of a race decides again on the winner's state and takes the next Work.
 #[test]
-fn the_loser_of_a_race_takes_the_next_work() {
+fn publication_02_the_loser_of_a_race_takes_the_next_work() {
     let bare = seeded();
     let setup = World::new(bare.transport());
     assert!(published(&setup.publisher().publish_request(&submit("second"), None).unwrap().outcome));
@@ -151,7 +152,7 @@ fn the_loser_of_a_race_takes_the_next_work() {
 
 /// S-187, S-195, O-048, O-066: two first submissions with different proposals land both, under the winner's Policy.
 #[test]
-fn concurrent_first_submissions_share_the_winners_policy() {
+fn publication_10_concurrent_first_submissions_share_the_winners_policy() {
     let bare = Bare::new();
     let winner = World::new(bare.transport());
     let mut meddling = Meddling::new(bare.transport());
@@ -173,9 +174,9 @@ fn concurrent_first_submissions_share_the_winners_policy() {
 }
 
 /// S-242, S-252: a lost acknowledgement is answered by looking for the request, on the first and on the last attempt,
-/// and the grant is charged once.
+/// and the grant is charged once; also on the last of several, all others of which lost a race.
 #[test]
-fn a_lost_acknowledgement_recovers_once() {
+fn publication_03_a_lost_acknowledgement_recovers_once() {
     for retries in [5, 0] {
         let bare = seeded();
         let mut meddling = Meddling::new(bare.transport());
@@ -188,6 +189,64 @@ fn a_lost_acknowledgement_recovers_once() {
         assert_eq!(request_ids(&bare), ["first", "grant"]);
         assert_eq!(publication.current.projection.claims().len(), 1);
     }
+    let bare = seeded();
+    let mut last = Meddling::new(bare.transport());
+    last.before_push = Box::new(|number| {
+        if number < 2 {
+            let other = submit(&format!("other-{number}"));
+            assert!(published(
+                &World::new(bare.transport()).publisher().publish_request(&other, None).unwrap().outcome
+            ));
+        }
+    });
+    last.report = Box::new(|number, outcome| match number {
+        2 => PushOutcome::Ambiguous(Ambiguity::NoReport),
+        _ => outcome,
+    });
+    let mut world = World::new(last);
+    world.retries = Retries::new(2).unwrap();
+    let publication = world.publisher().publish_request(&dispatch("grant"), None).unwrap();
+    assert!(matches!(publication.outcome, Outcome::Recovered { .. }), "{:?}", publication.outcome);
+    assert_eq!((*world.transport.pushes.borrow(), publication.lost.len()), (3, 3));
+    assert_eq!(request_ids(&bare), ["first", "other-0", "other-1", "grant"]);
+    assert_eq!(publication.current.projection.claims().len(), 1);
+}
+
+/// One request that is published by several within the same second, one after the other or while another pushes, is
+/// published by exactly one of them; the others are told what it came to.
+#[test]
+fn publication_04_the_same_request_is_published_now_once_a_second() {
+    let bare = seeded();
+    let ask = |id: &str| {
+        let world = World::new(bare.transport());
+        let publication = world.publisher().publish_request(&dispatch(id), None).unwrap();
+        (publication.outcome, world.clock.now().get())
+    };
+    let answers = [ask("one"), ask("one"), ask("one")];
+    assert!(answers.iter().all(|(_, at)| at / 1000 == answers[0].1 / 1000), "all in one second");
+    assert_eq!(answers.iter().filter(|(outcome, _)| published(outcome)).count(), 1);
+    assert!(matches!(answers[2].0, Outcome::AlreadyCommitted { .. }), "{:?}", answers[2].0);
+    publish_more(&bare);
+
+    let theirs = std::cell::RefCell::new(None);
+    let mut meddling = Meddling::new(bare.transport());
+    meddling.before_push = Box::new(|number| {
+        if number == 0 {
+            *theirs.borrow_mut() = Some(ask("two").0);
+        }
+    });
+    let world = World::new(meddling);
+    let ours = world.publisher().publish_request(&dispatch("two"), None).unwrap();
+    let theirs = theirs.take().unwrap();
+    assert!(published(&theirs) && !published(&ours.outcome), "{theirs:?} and {:?}", ours.outcome);
+    assert_eq!(request_ids(&bare), ["first", "one", "more", "two"]);
+    assert_eq!(ours.current.projection.claims().len(), 2);
+}
+
+/// Work for one more grant.
+fn publish_more(bare: &Bare) {
+    let world = World::new(bare.transport());
+    assert!(published(&world.publisher().publish_request(&submit("more"), None).unwrap().outcome));
 }
 
 /// S-242: whatever git calls the failure, a request that is found is recovered: a hook that accepts and then declines,

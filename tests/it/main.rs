@@ -46,6 +46,7 @@ mod git_read;
 mod git_simulated;
 mod github_sim;
 mod github_sim_doors;
+mod github_sim_shapes;
 mod hostile_repository;
 mod lifecycle;
 mod live_data;

@@ -117,7 +117,7 @@ fn flaws() -> Vec<Broken> {
 /// stamp and the exact active registration; each thing that is amiss is found, said, and means this worker alone.
 /// Verification says `policy_missing`, what is wrong, and what to do. An input that is not required is fine.
 #[test]
-fn every_flaw_of_a_worker_is_its_own() {
+fn publication_12_every_flaw_of_a_worker_is_its_own() {
     let stage = Stage::new(&["worker"]);
     let found = inspect(&stage, "worker", &stage.head()).unwrap();
     assert_eq!(found, Inspected { contract: Some(Digest::new(stamp("c")).unwrap()), problem: None });
@@ -161,7 +161,7 @@ fn another_contract_is_another_approval() {
 
 /// A registration under the same base name but another path is not the route's.
 #[test]
-fn a_registration_of_another_path_is_none() {
+fn publication_12_a_registration_of_another_path_is_none() {
     let stage = Stage::new(&["worker"]);
     stage.github.change(OCTO_WIDGETS, |repository| {
         repository.workflows[0].path = ".github/workflows/old/worker.lock.yml".to_owned();
@@ -187,7 +187,7 @@ fn outages() -> [(Strike, Code); 8] {
 /// S-232, O-105: a denied, limited, failing or silent lookup of repository, reference, source, compiled file or
 /// registration is raised as it is, and is no property of a worker.
 #[test]
-fn a_failed_lookup_is_nobodys_flaw() {
+fn publication_12_a_failed_lookup_is_nobodys_flaw() {
     let stage = Stage::new(&["worker"]);
     let head = stage.head();
     for (strike, code) in outages() {
@@ -337,7 +337,6 @@ fn what_cannot_be_resolved_is_refused() {
 #[test]
 fn too_much_is_refused() {
     let stage = Stage::new(&["worker"]);
-    stage.github.checking(crate::support::github::Checking::Off);
     let text = worker_source("many");
     let fill = |from: usize, to: usize, ending: &str, text: &str| {
         let paths: Vec<String> = (from..to).map(|n| format!(".github/workflows/n{n}{ending}")).collect();

@@ -82,7 +82,7 @@ fn nothing_set_means_the_defaults() {
 /// S-190: what settings leave out names no other repository than the queue's own and switches nothing off; the outcome
 /// is the published default Policy, byte for byte.
 #[test]
-fn the_default_policy_has_its_published_digest() {
+fn publication_14_the_default_policy_has_its_published_digest() {
     for settings in [Settings::default(), accepted(&json!({}))] {
         let policy = resolved(&settings);
         assert_eq!(policy.source.len(), 954);
@@ -96,7 +96,7 @@ fn the_default_policy_has_its_published_digest() {
 /// O-054, O-057, O-058, O-059, S-191: each integer is accepted at both bounds and refused beyond them, as a fraction, an
 /// exponent, text, a boolean and `null`, under the path of its property.
 #[test]
-fn integers_keep_to_their_bounds() {
+fn publication_14_integers_keep_to_their_bounds() {
     for (path, most) in [
         (&["concurrency"][..], 4096),
         (&["pending_limit"], 4096),
@@ -126,7 +126,7 @@ fn integers_keep_to_their_bounds() {
 
 /// O-060: the mode is `weighted-priority` unless it is `strict-priority`; nothing else is one.
 #[test]
-fn there_are_two_modes() {
+fn publication_14_there_are_two_modes() {
     assert_eq!(accepted(&json!({"mode": "strict-priority"})).mode, Mode::StrictPriority);
     assert_eq!(accepted(&json!({"mode": "weighted-priority"})).mode, Mode::WeightedPriority);
     for value in [json!("fifo"), json!(""), json!(null), json!(1), json!(["strict-priority"])] {
@@ -136,7 +136,7 @@ fn there_are_two_modes() {
 
 /// O-061: class weights are `[8,4,2,1,1]` or exactly five integers of 1..1000.
 #[test]
-fn class_weights_are_five() {
+fn publication_14_class_weights_are_five() {
     assert_eq!(Settings::default().class_weights.map(|weight| weight.get()), [8, 4, 2, 1, 1]);
     let chosen = accepted(&json!({"class_weights": [1, 1000, 1, 1000, 1]}));
     assert_eq!(chosen.class_weights.map(|weight| weight.get()), [1, 1000, 1, 1000, 1]);
@@ -155,7 +155,7 @@ fn class_weights_are_five() {
 /// O-062: accounting weights are `{"":1}`, also for `{}`; other keys join the empty one, which always weighs 1. With it
 /// they are at most 1,024, each of at most 128 bytes.
 #[test]
-fn accounting_keys_join_the_empty_one() {
+fn publication_14_accounting_keys_join_the_empty_one() {
     let weights = |settings: &Settings| -> BTreeMap<String, i64> {
         settings.accounting_weights.iter().map(|(key, weight)| (key.as_str().to_owned(), weight.get())).collect()
     };
@@ -187,7 +187,7 @@ fn accounting_keys_join_the_empty_one() {
 /// O-063, O-064: pools are one `default` pool, also for `{}`, or up to 64 named objects of `concurrency`, `retry` and
 /// `per_account_limit` alone, with the approved routes and one-Claim assignments of `default`.
 #[test]
-fn pools_are_named_objects() {
+fn publication_14_pools_are_named_objects() {
     assert!(accepted(&json!({"pools": {}})).pools.is_empty());
     for value in [json!(null), json!([]), json!("build"), json!(3)] {
         assert_eq!(property(&json!({ "pools": value })), "work_queue.pools");
@@ -227,7 +227,7 @@ fn a_policy_has_at_most_64_pools() {
 /// S-193: `issues` is one global value: a boolean selects the defaults or disables the projection, an object may supply
 /// `label`; whatever else is refused.
 #[test]
-fn issues_are_on_off_or_described() {
+fn publication_14_issues_are_on_off_or_described() {
     let issues = |value: Value| accepted(&json!({ "issues": value })).issues;
     assert_eq!(accepted(&json!({})).issues, None);
     assert_eq!(issues(json!(false)), None);
@@ -372,7 +372,7 @@ fn the_first_defect_in_the_published_order_is_named() {
 /// O-057: concurrency is 16 or the given one, and both the logical and the native capacity of each pool. Pools inherit
 /// the resolved top-level values, wherever in the file these stand; each member of retry by itself.
 #[test]
-fn inheritance_does_not_depend_on_order() {
+fn publication_14_inheritance_does_not_depend_on_order() {
     let pools = r#""pools":{"a":{},"b":{"concurrency":7,"retry":{"max_attempts":2}},"c":{"per_account_limit":5,"retry":{"backoff_seconds":9}},"default":{"retry":{}}}"#;
     let retry = r#""retry":{"max_attempts":16,"backoff_seconds":600}"#;
     let concurrency = r#""concurrency":100"#;
@@ -403,7 +403,7 @@ fn inheritance_does_not_depend_on_order() {
 /// S-192: settings change modes, weights, capacities and retry, and no route, repository, producer or identity. The
 /// Policy that they are applied to stays as it is, and applying twice changes nothing more.
 #[test]
-fn settings_change_scheduling_alone() {
+fn publication_14_settings_change_scheduling_alone() {
     let mut before = aw_policy();
     let pool = &mut before["pools"]["default"];
     pool["per_account_limit"] = json!(3);

@@ -17,8 +17,13 @@ use audit::{Audit, Counts};
 use settle::Settler;
 use stage::{Kill, Stage, Try, attempt};
 
-const ROUNDS: usize = 20;
 const PROCESSES: usize = 16;
+
+/// Twenty, or fewer for time (`WQ_ROUNDS`).
+fn rounds() -> usize {
+    std::env::var("WQ_ROUNDS").map_or(20, |rounds| rounds.parse().expect("WQ_ROUNDS is a number"))
+}
+
 /// Most repeats of one request. Each is six attempts of its own.
 const MOST_TRIES: usize = 40;
 
@@ -290,7 +295,7 @@ impl Table {
 #[test]
 fn sixteen_processes_share_one_chain() {
     let _alone = alone();
-    let table = run(Play { name: "undisturbed", rounds: ROUNDS, killing: false, lying: false });
+    let table = run(Play { name: "undisturbed", rounds: rounds(), killing: false, lying: false });
     table.print();
     assert_eq!(table.kills, 0);
 }
@@ -301,9 +306,9 @@ fn sixteen_processes_share_one_chain() {
 #[test]
 fn killed_processes_lose_and_double_nothing() {
     let _alone = alone();
-    let table = run(Play { name: "with kill -9", rounds: ROUNDS, killing: true, lying: false });
+    let table = run(Play { name: "with kill -9", rounds: rounds(), killing: true, lying: false });
     table.print();
-    assert!(table.kills > ROUNDS, "{} kills are too few to show anything", table.kills);
+    assert!(table.kills > rounds(), "{} kills are too few to show anything", table.kills);
 }
 
 /// S-242, S-252, O-014: a crowd before a server that often accepts a push and then reports failure.

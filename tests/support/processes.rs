@@ -35,7 +35,7 @@ use wq_action::protocol::{
 };
 
 use super::git::NOW;
-use super::github::{Checking, Github, JOB, LAUNCH, NewRun, OCTO_WIDGETS, Port};
+use super::github::{Github, JOB, LAUNCH, NewRun, OCTO_WIDGETS, Port};
 use super::probe::{Fault, Kind, Probe, Wire};
 
 /// The host of external resources.
@@ -88,7 +88,6 @@ impl Stage {
 
     /// Any world that has the standard repository.
     pub(crate) fn of(github: Github) -> Self {
-        github.checking(Checking::Sampled(64));
         let revision = Revision::new(github.head(OCTO_WIDGETS, "main").unwrap()).unwrap();
         Self {
             github,

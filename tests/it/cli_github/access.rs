@@ -1,17 +1,13 @@
 //! Reading and administering a queue on GitHub: which repository, with which token, as whom.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::Desk;
 use crate::support::cli::Ran;
-use crate::support::git::{Bare, executable};
-use crate::support::github::{
-    ADMIN, Access, Endpoint, Faults, Github, Issued, JOB, Kind, NOTHING, OCTO_WIDGETS, READER, Role, Strike, WRITER,
-};
+use crate::support::git::Bare;
+use crate::support::github::{ADMIN, Endpoint, Faults, Github, JOB, NOTHING, OCTO_WIDGETS, READER, Strike, WRITER};
 
 /// Every command that only reads, on a queue with one Work and one Claim.
 fn reads(desk: &Desk) -> Vec<Vec<String>> {
@@ -170,14 +166,14 @@ fn the_repository_is_identified_first() {
 /// O-371: a missing queue is told as such, an empty repository only when the service confirms that it is empty, and neither is
 /// made by a command that is no submission.
 #[test]
-fn absence_needs_proof() {
+fn publication_07_absence_needs_proof() {
     let desk = Desk::new();
     for arguments in
         [&["stats"][..], &["dispatch-next"], &["control", "pause", "grants", "--reason", "r"], &["compact"]]
     {
         assert_eq!(desk.wq(arguments).error(4), "queue_missing", "{arguments:?}");
     }
-    assert_eq!(desk.calls(&[Endpoint::GraphQl]), 0);
+    assert_eq!(desk.calls(&[Endpoint::GraphQl, Endpoint::Contents, Endpoint::Workflow]), 0, "no worker file is read");
     let (github, bare) = (Github::new().repository(OCTO_WIDGETS), Arc::new(Bare::new()));
     github.attach(OCTO_WIDGETS, &bare);
     let empty = Desk::serving(github, bare);
@@ -259,60 +255,4 @@ fn local_flags_are_refused_on_github() {
         assert_eq!(desk.wq(arguments).error(2), "usage_invalid", "{arguments:?}");
     }
     assert_eq!(desk.writes(), 0);
-}
-
-/// S-658: a token never shows itself in arguments, output, diagnostics at their loudest, files or the ledger, whatever
-/// the command and however it ends; git alone gets it, through its environment, for the host's origin.
-#[test]
-fn the_token_stays_where_it_belongs() {
-    const CANARY: &str = "canary-token-5f2b77c1";
-    let desk = Desk::with_work(&["alpha"]);
-    desk.github.account("cat", Kind::User);
-    desk.github.token(CANARY, "cat", Issued::Classic("repo"));
-    desk.github.grant(CANARY, OCTO_WIDGETS, Access::ALL);
-    desk.github.role(OCTO_WIDGETS, "cat", Role::Admin);
-    // A git that notes what it was called with.
-    let directory = desk.bare.around().join("noting");
-    std::fs::create_dir(&directory).unwrap();
-    let search = std::env::var("PATH").unwrap();
-    let real = search.split(':').map(|path| Path::new(path).join("git")).find(|path| path.is_file()).unwrap();
-    let log = desk.bare.around().join("git.log");
-    let script = format!(
-        "#!/bin/sh\n{{ printf 'argv'; printf ' <%s>' \"$@\"; printf '\\n'; env | sed 's/^/env /'; }} >>'{}'\nexec '{}' \"$@\"\n",
-        log.display(),
-        real.display()
-    );
-    executable(&directory, "git", &script);
-    let path = format!("{}:{search}", directory.display());
-    let mut seen = String::new();
-    for arguments in [
-        &["stats"][..],
-        &["replay"],
-        &["dispatch-next"],
-        &["control", "pause", "grants", "--reason", "r"],
-        &["compact"],
-        &["doctor"],
-        &["dispatch", "dispatcher", "--dry-run"],
-        &["stats", "--branch", "other"],
-    ] {
-        for form in [&["--json"][..], &[]] {
-            let mut command = desk.command(CANARY, arguments);
-            command.args(form).args(["--repo", OCTO_WIDGETS]);
-            command.env("PATH", &path).env("WQ_LOG", "trace").env("DEBUG", "*").env("RUNNER_DEBUG", "1");
-            let ran = Ran::of(command.output().unwrap());
-            seen.push_str(&ran.out);
-            seen.push_str(&ran.err);
-        }
-    }
-    assert!(!seen.contains(CANARY));
-    assert!(!desk.bare.ledger().contains(CANARY));
-    let log = std::fs::read_to_string(log).unwrap();
-    let encoded = base64::engine::general_purpose::STANDARD.encode(format!("x-access-token:{CANARY}"));
-    assert!(!log.contains(CANARY), "the token is never plain in git's environment or arguments");
-    let mut carried = 0;
-    for line in log.lines().filter(|line| line.contains(&encoded)) {
-        assert!(line.starts_with("env GIT_CONFIG_VALUE_"), "{line}");
-        carried += 1;
-    }
-    assert!(carried > 0);
 }

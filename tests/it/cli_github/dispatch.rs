@@ -46,7 +46,7 @@ fn sound() -> String {
 }
 
 /// The standard repository with a dispatcher that holds together. Returns its revision.
-fn prepared(desk: &Desk) -> String {
+pub(super) fn prepared(desk: &Desk) -> String {
     desk.github.commit(OCTO_WIDGETS, "main", &[(SOURCE, Some(&source("[worker]"))), (LOCK, Some(&sound()))])
 }
 

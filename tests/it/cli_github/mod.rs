@@ -2,6 +2,7 @@
 //! included.
 
 mod access;
+mod canary;
 mod config;
 mod dispatch;
 mod doctor;

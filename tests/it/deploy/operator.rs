@@ -120,7 +120,6 @@ fn too_many_changes_are_refused() {
     let mut all: Vec<&str> = names.iter().map(String::as_str).collect();
     all.push("worker");
     let stage = Stage::new(&all);
-    stage.github.checking(crate::support::github::Checking::Off);
     stage.put(".github/workflows/aw.json", Some(r#"{"work_queue":{"pools":{"slow":{}}}}"#));
     first(&stage, &submission("open", &[node("n", "worker")]), None).unwrap();
     stage.put("README.md", Some("# More\n"));

@@ -12,7 +12,7 @@ use wq_action::protocol::request::RequestKind;
 use wq_action::protocol::{Code, PoolName};
 
 use super::{first, opened, submission};
-use crate::support::github::{Checking, Endpoint, Faults, OCTO_WIDGETS, Strike, worker_lock};
+use crate::support::github::{Endpoint, Faults, OCTO_WIDGETS, Strike, worker_lock};
 use crate::support::stage::{Stage, Watched, actor, id, lock, node, request, stamp};
 
 fn allow(names: &[&str]) -> Allowlist {
@@ -42,7 +42,7 @@ fn names(updates: &[Update]) -> Vec<(&str, bool)> {
 /// to the verified default revision, each by a request of its own; approval narrows and moves nothing. A second look
 /// with the same facts writes nothing.
 #[test]
-fn approved_workers_follow_the_default_branch() {
+fn publication_13_approved_workers_follow_the_default_branch() {
     for role in [Role::Producer, Role::Dispatcher, Role::Administrator] {
         let stage = opened(&["worker", "second", "third"]);
         let old = stage.head();
@@ -89,7 +89,7 @@ fn what_needs_no_synchronization_asks_nothing() {
 /// route and leaves it unavailable. Workers of pools that the request does not name are neither looked at nor moved,
 /// however broken.
 #[test]
-fn a_broken_worker_pauses_alone() {
+fn publication_13_a_broken_worker_pauses_alone() {
     let stage = Stage::new(&["worker", "broken", "quiet"]);
     stage.put(".github/workflows/aw.json", Some(r#"{"work_queue":{"pools":{"slow":{}}}}"#));
     first(&stage, &submission("open", &[node("n", "worker")]), None).unwrap();
@@ -115,7 +115,6 @@ fn a_broken_worker_pauses_alone() {
 #[test]
 fn a_failed_lookup_publishes_nothing() {
     let stage = opened(&["worker"]);
-    stage.github.checking(Checking::Off);
     stage.put("README.md", Some("# More\n"));
     let dispatcher = actor(Role::Dispatcher);
     let strikes = [401, 403, 429, 500, 503].map(Strike::Status).into_iter();
@@ -138,7 +137,7 @@ fn a_failed_lookup_publishes_nothing() {
 /// O-100, O-366: Work that is pinned keeps its revision, which changes its availability alone; other Work follows the
 /// current one.
 #[test]
-fn pins_keep_their_revision() {
+fn publication_13_pins_keep_their_revision() {
     let stage = opened(&["worker"]);
     let old = stage.deployed("default", "worker").0;
     let mut pinned = node("pinned", "worker");

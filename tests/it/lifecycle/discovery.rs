@@ -52,6 +52,32 @@ fn an_exhausted_search_is_recorded_and_frees_nothing() {
     assert_eq!(said(&stage.process(&stage.shift()).sweep().unwrap()[0]), ("released", None, false));
 }
 
+/// Lifecycle.md 11, test 6: the title of group 10 does not satisfy group 1, whether group 1's own run is there or not.
+#[test]
+fn lifecycle_06_the_title_of_group_10_does_not_satisfy_group_1() {
+    for (strike, found) in [(Strike::DropBefore, false), (Strike::DropAfter, true)] {
+        let (stage, _, group) = started(strike);
+        let own = stage.github.runs_of_dispatch(group.dispatch_id.as_str());
+        assert_eq!(own.len(), usize::from(found));
+        // The launch credential's run at the approved tag, for a group whose id begins with this one's.
+        let tag = format!("refs/tags/gh-aw/work-queue/{}", stage.revision.as_str());
+        let title = format!("gh-aw work-queue {}0", group.dispatch_id.as_str());
+        let other = stage.github.new_run(&NewRun {
+            repository: OCTO_WIDGETS,
+            workflow: "worker.lock.yml",
+            event: "workflow_dispatch",
+            reference: &tag,
+            actor: stage.github.account_id("queue-launcher[bot]"),
+            title: Some(&title),
+        });
+        let report = stage.process(&stage.shift()).sweep().unwrap();
+        let expected = if found { "bound" } else { "launch_unresolved" };
+        assert_eq!(said(&report[0]), (expected, None, false));
+        assert_ne!(report[0].run_id.as_ref().map(|id| id.as_str().to_owned()), Some(other.to_string()));
+        assert_eq!(stage.phase(&group.dispatch_id), if found { "bound" } else { "unresolved" });
+    }
+}
+
 /// Lifecycle.md 11, test 8: a full second page may hide the run, so nothing is bound and nothing written.
 #[test]
 fn lifecycle_08_a_listing_that_does_not_end_is_a_conflict() {

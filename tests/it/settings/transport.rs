@@ -67,7 +67,7 @@ fn a_proposal_survives_its_transport() {
 
 /// 12,288 bytes travel in one variable, one byte more in parts.
 #[test]
-fn parts_begin_above_their_bound() {
+fn publication_15_parts_begin_above_their_bound() {
     let text = policy(10, false);
     let whole = policy_variables(&padded(text.clone(), WRITTEN_CHUNK_BYTES)).unwrap();
     assert_eq!(whole.len(), 1);
@@ -82,7 +82,7 @@ fn parts_begin_above_their_bound() {
 /// Decision 49: no written part is longer than 12,288 bytes; each but the last ends after a comma outside strings, so
 /// expressions and characters of several bytes stay whole.
 #[test]
-fn parts_end_between_values() {
+fn publication_15_parts_end_between_values() {
     let text = policy(200, true);
     let variables = policy_variables(&text).unwrap();
     let parts: Vec<_> = variables[1..].iter().map(|(_, part)| part.as_str()).collect();
@@ -111,7 +111,7 @@ const LIMIT: Code = Code::WorkQueuePolicyProposalLimit;
 
 /// S-199: parts that are missing, extra, zero-padded, empty, uncounted, miscounted or beside a whole value are refused.
 #[test]
-fn malformed_parts_are_refused() {
+fn publication_15_malformed_parts_are_refused() {
     let sound = policy_variables(&policy(40, false)).unwrap();
     let count = sound.len() - 1;
     assert!(count >= 2 && read(&sound).is_ok());
@@ -169,7 +169,7 @@ fn transport_weakens_no_validation() {
 /// 256 parts of at most 128 KiB, 4 MiB together, are read; one more of anything is
 /// `work_queue_policy_proposal_limit`.
 #[test]
-fn the_bounds_of_a_proposal() {
+fn publication_15_the_bounds_of_a_proposal() {
     let parts = |lengths: &[usize]| -> Variables {
         let total: usize = lengths.iter().sum();
         let text = padded(policy(1, false), total);

@@ -7,8 +7,9 @@ use super::endpoint::{Endpoint, decode};
 use super::faults::Strike;
 use super::journal::Logged;
 use super::rest::{Reply, Request};
+use super::shape;
 use super::time::http_date;
-use super::world::{Checking, Edition, World};
+use super::world::{Edition, World};
 use super::{actions, graphql};
 
 /// A request as the transport received it.
@@ -119,13 +120,9 @@ impl World {
             dispatch_id: asked_dispatch(&request),
             fault: strike.as_ref().map(|strike| format!("{strike:?}")),
         });
-        let checked = self.checks(endpoint);
-        self.checked = checked;
-        if checked {
-            let found = check::request(self.edition, call.method, &request);
-            self.violations.extend(found);
-        }
-        let reply = if acts { self.act(&request, garbled, checked, strike.as_ref()) } else { Reply::not_found() };
+        let found = check::request(self.edition, call.method, &request);
+        self.violations.extend(found);
+        let reply = if acts { self.act(&request, garbled, strike.as_ref()) } else { Reply::not_found() };
         let answer = self.deliver(&request, reply, strike, skew);
         if let Some(last) = self.journal.calls.last_mut() {
             let heard = matches!(answer.fault, Transport::Deliver | Transport::Truncate(_) | Transport::Delay(_));
@@ -135,7 +132,7 @@ impl World {
     }
 
     /// Lets the world act, twice if struck so, and holds the reply against the schemas.
-    fn act(&mut self, request: &Request, garbled: bool, checked: bool, strike: Option<&Strike>) -> Reply {
+    fn act(&mut self, request: &Request, garbled: bool, strike: Option<&Strike>) -> Reply {
         let once = |world: &mut Self| {
             if let Some(last) = world.journal.calls.last_mut() {
                 last.handled += 1;
@@ -146,11 +143,22 @@ impl World {
         if strike == Some(&Strike::Duplicate) {
             once(self);
         }
-        if checked {
-            let found = check::reply(self.edition, request, &reply);
-            self.violations.extend(found);
-        }
+        self.hold(request, &reply);
         reply
+    }
+
+    /// Holds a reply against the schemas.
+    fn hold(&mut self, request: &Request, reply: &Reply) {
+        if !check::available() {
+            return;
+        }
+        let body = reply.body.as_ref();
+        let shape = body.map(|body| shape::of(body, &mut |mark| self.spelled(mark).1));
+        let edition = self.edition;
+        let found = check::reply(edition, request, reply.status, shape, || {
+            body.map(|body| serde_json::from_str(&self.spell(body)).expect("what is spelled out is JSON"))
+        });
+        self.violations.extend(found);
     }
 
     fn reply(&mut self, request: &Request, garbled: bool) -> Reply {
@@ -172,17 +180,6 @@ impl World {
         }
     }
 
-    /// Whether this call is held against the schemas.
-    fn checks(&self, endpoint: Endpoint) -> bool {
-        match self.checking {
-            Checking::Off => false,
-            Checking::Every => true,
-            Checking::Sampled(of) => {
-                self.journal.by_endpoint.get(&endpoint) == Some(&1) || self.journal.total.is_multiple_of(of.max(1))
-            }
-        }
-    }
-
     /// `/repositories/{id}/…`, where redirects lead, as `/repos/{owner}/{repo}/…`.
     fn by_number(&self, path: &str) -> String {
         let rest = path.strip_prefix("/repositories/");
@@ -200,6 +197,12 @@ impl World {
         let mut reply = reply;
         let (mut fault, mut with_id, mut raw) = (Transport::Deliver, true, None);
         let now = self.now() + skew;
+        // An error of a fault plan is one that GitHub could give, so it is held against the schemas too.
+        let planned = matches!(
+            strike,
+            Some(Strike::Status(_) | Strike::Echo(_) | Strike::StatusAfter(_) | Strike::StatusWithoutId(_))
+                | Some(Strike::SecondaryLimit(_) | Strike::PrimaryLimit(_))
+        );
         match strike {
             None | Some(Strike::Duplicate | Strike::Stale(_)) => {}
             Some(Strike::DropBefore) => fault = Transport::DropBefore,
@@ -208,6 +211,10 @@ impl World {
             Some(Strike::TimeoutBefore | Strike::TimeoutAfter) => fault = Transport::Timeout,
             Some(Strike::Delay(ms)) => fault = Transport::Delay(ms),
             Some(Strike::Status(status) | Strike::StatusAfter(status)) => reply = struck(status),
+            Some(Strike::Echo(status)) => {
+                let text = echoed(request.token.as_deref());
+                reply = Reply::error(status, &text).header("x-echo", text);
+            }
             Some(Strike::StatusWithoutId(status)) => {
                 reply = struck(status);
                 with_id = false;
@@ -231,6 +238,9 @@ impl World {
                 raw = Some(b"<html><body><h1>502 Bad Gateway</h1></body></html>".to_vec());
                 with_id = false;
             }
+        }
+        if planned && reply.status >= 400 {
+            self.hold(request, &reply);
         }
         let body = match (raw, &reply.body) {
             (Some(raw), _) => raw,
@@ -279,6 +289,14 @@ impl World {
         headers.extend(own);
         headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
+}
+
+/// A token in every form that it travels in.
+pub(super) fn echoed(token: Option<&str>) -> String {
+    use base64::Engine as _;
+    let token = token.unwrap_or("nobody");
+    let encoded = base64::engine::general_purpose::STANDARD.encode(format!("x-access-token:{token}"));
+    format!("fatal: denied to {token} (Bearer {token}, Basic {encoded})")
 }
 
 /// A planned error, worded as the host would.

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use super::endpoint::Endpoint;
 use super::openapi::{Description, packages};
-use super::rest::{Reply, Request};
+use super::rest::Request;
+use super::shape;
 use super::world::Edition;
 
 /// Endpoints of which a reply with status 2xx was found valid.
@@ -30,6 +31,25 @@ pub(crate) fn covered() -> BTreeSet<String> {
 
 /// What is wrong with a request.
 pub(super) fn request(edition: Edition, method: &str, request: &Request) -> Vec<String> {
+    if !available() {
+        return Vec::new();
+    }
+    let parameters: Vec<u64> = request.parameters.iter().map(|text| shape::of_parameter(text)).collect();
+    let query: Vec<_> = request.query.iter().map(|(name, text)| (name, shape::of_parameter(text))).collect();
+    let body = request.body.as_ref().map(|body| shape::of(body, &mut |_| 0));
+    let shape = shape::hash((edition, method, request.endpoint, parameters, query, body, asked(request)));
+    shape::once(shape, || inspect_request(edition, method, request))
+}
+
+/// The query of a GraphQL request, of which every character counts.
+fn asked(request: &Request) -> Option<&str> {
+    if request.endpoint != Endpoint::GraphQl {
+        return None;
+    }
+    request.body.as_ref()?["query"].as_str()
+}
+
+fn inspect_request(edition: Edition, method: &str, request: &Request) -> Vec<String> {
     let endpoint = request.endpoint;
     if endpoint == Endpoint::Unknown {
         return vec![format!("a {method} request to an endpoint that is not simulated")];
@@ -87,42 +107,68 @@ fn typed(description: &Description, schema: &Value, text: &str) -> Value {
     }
 }
 
-/// What is wrong with a reply.
-pub(super) fn reply(edition: Edition, request: &Request, reply: &Reply) -> Vec<String> {
-    let endpoint = request.endpoint;
-    if endpoint == Endpoint::Unknown {
+/// What is wrong with a reply, whose body has this shape; `body` gives the body itself.
+pub(super) fn reply(
+    edition: Edition,
+    request: &Request,
+    status: u16,
+    shape: Option<u64>,
+    body: impl FnOnce() -> Option<Value>,
+) -> Vec<String> {
+    if request.endpoint == Endpoint::Unknown || !available() {
         return Vec::new();
     }
-    let body = reply.body.clone().unwrap_or(Value::Null);
+    let shape = shape::hash((edition, "reply", request.endpoint, status, shape, asked(request)));
+    shape::once(shape, || inspect_reply(edition, request, status, body().as_ref()))
+}
+
+/// What is wrong with a reply that a test made up.
+pub(crate) fn found_in_reply(method: &str, path: &str, query: Option<&str>, status: u16, body: &Value) -> Vec<String> {
+    let (endpoint, parameters) = match query {
+        Some(_) => (Endpoint::GraphQl, Vec::new()),
+        None => Endpoint::find(method, path),
+    };
+    let asked = query.map(|query| json!({"query": query}));
+    let version = String::new();
+    let request = Request { endpoint, parameters, query: Vec::new(), body: asked, token: None, version, stale: 0 };
+    let shape = shape::of(body, &mut |_| 0);
+    reply(Edition::Dotcom, &request, status, Some(shape), || Some(body.clone()))
+}
+
+fn inspect_reply(edition: Edition, request: &Request, status: u16, body: Option<&Value>) -> Vec<String> {
+    let endpoint = request.endpoint;
     let name = endpoint.name();
-    let found = match (endpoint, reply.status) {
-        (Endpoint::GraphQl, 200) => graphql_reply(request, &body),
+    let found = match (endpoint, status) {
+        (Endpoint::GraphQl, 200) => graphql_reply(request, body.unwrap_or(&Value::Null)),
         (Endpoint::GraphQl, _) => Vec::new(),
         _ => {
             let Some(description) = Description::of(edition) else { return Vec::new() };
-            rest_reply(description, endpoint, reply, &body)
+            rest_reply(description, endpoint, status, body)
         }
     };
-    if found.is_empty() && reply.status < 300 {
+    if found.is_empty() && status < 300 {
         COVERED.lock().unwrap().insert(name.clone());
     }
-    found.into_iter().map(|what| format!("{name}: reply {}: {what}", reply.status)).collect()
+    found.into_iter().map(|what| format!("{name}: reply {status}: {what}")).collect()
 }
 
-fn rest_reply(description: &Description, endpoint: Endpoint, reply: &Reply, body: &Value) -> Vec<String> {
+fn rest_reply(description: &Description, endpoint: Endpoint, status: u16, body: Option<&Value>) -> Vec<String> {
     let method = endpoint.name().split(' ').next().unwrap_or_default().to_owned();
     let operation = description.operation(&method, endpoint.template());
-    let listed = operation.and_then(|operation| operation["responses"].get(reply.status.to_string()));
+    let listed = operation.and_then(|operation| operation["responses"].get(status.to_string()));
+    let null = Value::Null;
     match listed.map(|listed| description.resolve(listed)) {
-        Some(response) => match &response["content"]["application/json"]["schema"] {
-            Value::Null if reply.body.is_none() => Vec::new(),
-            Value::Null => vec!["no body is described".to_owned()],
-            schema => description.objections(&format!("{} {}", endpoint.name(), reply.status), schema, body),
+        Some(response) => match (&response["content"]["application/json"]["schema"], body) {
+            (Value::Null, None) => Vec::new(),
+            (Value::Null, Some(_)) => vec!["no body is described".to_owned()],
+            (schema, body) => {
+                description.objections(&format!("{} {status}", endpoint.name()), schema, body.unwrap_or(&null))
+            }
         },
         // GitHub describes few of the errors that every operation can give.
-        None if reply.status >= 400 || reply.status == 301 => {
+        None if status >= 400 || status == 301 => {
             let schema = json!({"$ref": "#/components/schemas/basic-error"});
-            description.objections("basic-error", &schema, body)
+            description.objections("basic-error", &schema, body.unwrap_or(&null))
         }
         None => vec!["the status is not described".to_owned()],
     }
@@ -137,9 +183,17 @@ fn schema() -> Option<&'static Valid<Schema>> {
             let text = std::fs::read_to_string(path).expect("the package holds the schema");
             // GitHub published a type with two fields twice; the schema without the copies is what is meant.
             let schema = Schema::parse(text, "schema.graphql").unwrap_or_else(|error| error.partial);
+            assert!(schema.types.values().all(constants_are_upper_case), "`shape` relies on it");
             Some(Valid::assume_valid(schema))
         })
         .as_ref()
+}
+
+fn constants_are_upper_case(ty: &ExtendedType) -> bool {
+    let upper =
+        |name: &str| name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+    // Those of introspection itself are upper-case too.
+    ty.as_enum().is_none_or(|ty| ty.values.keys().all(|name| upper(name)))
 }
 
 /// The operation of a request, valid against the schema; none without the schema.

@@ -27,6 +27,8 @@ pub(crate) enum Strike {
     Status(u16),
     /// An error status without `x-github-request-id`, as a proxy in between sends it.
     StatusWithoutId(u16),
+    /// An error status without acting, whose text repeats the caller's token, as a careless server in between might.
+    Echo(u16),
     /// An error status although the world acted.
     StatusAfter(u16),
     /// 403 with `retry-after`, without acting: the secondary rate limit.
@@ -79,6 +81,7 @@ impl Strike {
                 | Strike::TimeoutBefore
                 | Strike::Status(_)
                 | Strike::StatusWithoutId(_)
+                | Strike::Echo(_)
                 | Strike::SecondaryLimit(_)
                 | Strike::PrimaryLimit(_)
                 | Strike::Html

@@ -13,7 +13,7 @@ use super::repository::{Repository, Role, Workflow};
 use super::run::Run;
 use super::server::{Options, Server};
 use super::world::{
-    Access, Account, Area, Checking, Edition, Entry, Issue, Issued, Kind, Level, Named, Pull, Rule, Token, World,
+    Access, Account, Area, Edition, Entry, Issue, Issued, Kind, Level, Named, Pull, Rule, Token, World,
 };
 
 /// What a server needs of a world.
@@ -168,11 +168,6 @@ impl Github {
     /// Refuses more calls per token and hour.
     pub(crate) fn rate_limit(&self, calls: u64) {
         self.world().rate_limit = Some(calls);
-    }
-
-    /// How often messages are held against the schemas; every one by default.
-    pub(crate) fn checking(&self, checking: Checking) {
-        self.world().checking = checking;
     }
 
     /// Adds to the fault plan.

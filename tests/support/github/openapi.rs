@@ -11,6 +11,7 @@ use jsonschema::{Draft, Validator};
 use serde_json::{Map, Value, json};
 
 use super::super::{schema::objections, tell};
+use super::shape;
 use super::world::Edition;
 
 /// The installed packages: the directory that `WQ_GITHUB_SCHEMAS` names, else `target/github-schemas/node_modules`.
@@ -114,9 +115,41 @@ fn forgive(pull: &mut Value) {
     }
 }
 
+/// Whether `shape` keeps everything that a schema looks at: its keywords, bounds, constants and formats.
+fn assert_known(members: &Map<String, Value>) {
+    for (key, value) in members {
+        let known = match key.as_str() {
+            "minimum" | "maximum" => value.as_i64().is_some_and(|bound| shape::BOUNDS.contains(&bound)),
+            "minLength" | "maxLength" => value.as_u64() == Some(shape::LENGTH),
+            "format" => ["date", "date-time", "email", "int64", "timestamp", "uri"].iter().any(|known| value == known),
+            "enum" => value.as_array().into_iter().flatten().all(|constant| match constant {
+                Value::String(text) => text.len() <= shape::CONSTANT && !text.bytes().any(|byte| byte.is_ascii_digit()),
+                other => other.is_null() || other.is_boolean(),
+            }),
+            "type"
+            | "properties"
+            | "required"
+            | "items"
+            | "additionalProperties"
+            | "allOf"
+            | "anyOf"
+            | "oneOf"
+            | "not"
+            | "$ref"
+            | "maxProperties"
+            | "nullable" => true,
+            "example" | "examples" | "default" | "description" | "title" | "discriminator" | "readOnly"
+            | "deprecated" | "externalDocs" => true,
+            other => other.starts_with("x-"),
+        };
+        assert!(known, "a published schema looks at `{key}`: {value}, which shapes leave out");
+    }
+}
+
 /// Makes JSON Schema of an OpenAPI schema, and notes the components it refers to.
 fn convert(schema: &Value, wanted: &mut BTreeSet<String>) -> Value {
     let Value::Object(members) = schema else { return schema.clone() };
+    assert_known(members);
     let mut out = Map::new();
     for (key, value) in members {
         let value = match (key.as_str(), value) {

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::repository::{Repository, Role, Target, Workflow, object_id};
 use super::run::Run;
+use super::shape;
 use super::time::rfc3339;
 use super::world::{Account, Entry, Files, Issue, Kind, Pull, World};
 
@@ -192,21 +193,32 @@ impl World {
         })
     }
 
-    /// An account (`u`) or a repository (`r`) within a run: in full if the reply is checked, else as an abbreviation
-    /// that [`World::spell`] replaces. Most of a run's text is in these, and a simulated day reads many runs.
-    fn brief(&self, kind: char, id: u64) -> Value {
-        match (self.checked, kind) {
-            (false, _) => Value::String(format!("\u{1}{kind}{id}\u{1}")),
-            (true, 'u') => self.simple_user(id),
-            (true, _) => self.minimal_repository(&self.repositories[&id]),
+    /// An account (`u`) or a repository (`r`) within a run, as an abbreviation that [`World::spell`] replaces. Most of
+    /// a run's text is in these, and a simulated day reads many runs.
+    fn brief(kind: char, id: u64) -> Value {
+        Value::String(format!("\u{1}{kind}{id}\u{1}"))
+    }
+
+    /// What an abbreviation stands for, as text and as a shape.
+    pub(super) fn spelled(&mut self, mark: &str) -> &(String, u64) {
+        let mark = mark.trim_matches('\u{1}');
+        let key = (if mark.starts_with('u') { 'u' } else { 'r' }, mark[1..].parse().unwrap_or(0));
+        if !self.spelled.contains_key(&key) {
+            let full = match key {
+                ('u', id) => self.simple_user(id),
+                (_, id) => self.minimal_repository(&self.repositories[&id]),
+            };
+            let shape = shape::of(&full, &mut |_| 0);
+            self.spelled.insert(key, (full.to_string(), shape));
         }
+        &self.spelled[&key]
     }
 
     /// The text of a reply.
     pub(super) fn spell(&mut self, body: &Value) -> String {
         const MARK: &str = "\\u0001";
         let text = body.to_string();
-        if self.checked || !text.contains(MARK) {
+        if !text.contains(MARK) {
             return text;
         }
         let mut out = String::with_capacity(4 * text.len());
@@ -218,16 +230,7 @@ impl World {
                 continue;
             }
             out.pop();
-            let (kind, id) = (&part[..1], part[1..].parse().unwrap_or(0));
-            let key = (if kind == "u" { 'u' } else { 'r' }, id);
-            if !self.spelled.contains_key(&key) {
-                let full = match key.0 {
-                    'u' => self.simple_user(id),
-                    _ => self.minimal_repository(&self.repositories[&id]),
-                };
-                self.spelled.insert(key, full.to_string());
-            }
-            out.push_str(&self.spelled[&key]);
+            out.push_str(&self.spelled(part).0);
         }
         out
     }
@@ -261,10 +264,10 @@ impl World {
             },
         });
         let nested = [
-            ("actor", self.brief('u', run.actor)),
-            ("triggering_actor", self.brief('u', state.triggering_actor)),
-            ("repository", self.brief('r', run.repository)),
-            ("head_repository", self.brief('r', run.repository)),
+            ("actor", Self::brief('u', run.actor)),
+            ("triggering_actor", Self::brief('u', state.triggering_actor)),
+            ("repository", Self::brief('r', run.repository)),
+            ("head_repository", Self::brief('r', run.repository)),
         ];
         put(shown, nested)
     }

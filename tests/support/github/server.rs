@@ -9,7 +9,7 @@ use std::time::Duration;
 use base64::Engine as _;
 
 use super::super::http_git::{Request, backend, read_request};
-use super::call::{Answer, Call, Transport};
+use super::call::{Answer, Call, Transport, echoed};
 use super::endpoint::Endpoint;
 use super::faults::Strike;
 use super::handle::Shared;
@@ -166,12 +166,12 @@ fn plain(status: u16, headers: &[(&str, &str)]) -> Answer {
 /// Answers a Git request from the attached repository, to a token that may. The world is not locked meanwhile, as
 /// Git has locks of its own.
 fn git(world: &Shared, request: &Request, service: Endpoint) -> Answer {
-    let (strike, admitted) = {
+    let (strike, admitted, echo) = {
         let mut world = world.lock().unwrap();
         let strike = world.faults.strike(service);
         let token = request.header("authorization").and_then(basic);
         let admitted = admit(&world, request, service, token.as_deref());
-        let account = token.and_then(|token| world.tokens.get(&token)).map(|token| token.account);
+        let account = token.as_ref().and_then(|token| world.tokens.get(token)).map(|token| token.account);
         world.journal.add(Logged {
             method: request.method.clone(),
             endpoint: service,
@@ -183,7 +183,7 @@ fn git(world: &Shared, request: &Request, service: Endpoint) -> Answer {
             dispatch_id: None,
             fault: strike.as_ref().map(|strike| format!("{strike:?}")),
         });
-        (strike, admitted)
+        (strike, admitted, echoed(token.as_deref()))
     };
     let acts = strike.as_ref().is_none_or(Strike::acts);
     let mut answer = match admitted {
@@ -206,6 +206,10 @@ fn git(world: &Shared, request: &Request, service: Endpoint) -> Answer {
         Some(Strike::HalfBody) => answer.fault = Transport::Truncate(answer.body.len() / 2),
         Some(Strike::Status(status) | Strike::StatusWithoutId(status) | Strike::StatusAfter(status)) => {
             answer = plain(status, &[]);
+        }
+        Some(Strike::Echo(status)) => {
+            answer = plain(status, &[("content-type", "text/plain"), ("x-echo", &echo)]);
+            answer.body = echo.into_bytes();
         }
         Some(Strike::SecondaryLimit(_) | Strike::PrimaryLimit(_)) => answer = plain(429, &[("retry-after", "1")]),
         Some(Strike::Garbage | Strike::WrongShape) => answer.body = b"nothing that Git understands".to_vec(),

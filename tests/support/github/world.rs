@@ -136,21 +136,12 @@ pub(crate) struct Token {
 }
 
 /// Which GitHub it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Edition {
     /// REST under `/`, GraphQL under `/graphql`.
     Dotcom,
     /// REST under `/api/v3`, GraphQL under `/api/graphql`; API version 2022-11-28 alone and no run details.
     Enterprise,
-}
-
-/// How often messages are held against the published schemas.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Checking {
-    Off,
-    Every,
-    /// One call of so many, and every first call of an endpoint.
-    Sampled(u64),
 }
 
 /// Where a name leads.
@@ -187,12 +178,9 @@ pub(crate) struct World {
     pub(super) rate_limit: Option<u64>,
     pub(super) faults: Faults,
     pub(super) journal: Journal,
-    pub(super) checking: Checking,
     pub(super) violations: Vec<String>,
-    /// Whether the current reply is held against the schemas; else it may hold abbreviations (see `render`).
-    pub(super) checked: bool,
-    /// The text of abbreviations, while nothing changes them.
-    pub(super) spelled: HashMap<(char, u64), String>,
+    /// What abbreviations stand for (see `render`), as text and as a shape, while nothing changes it.
+    pub(super) spelled: HashMap<(char, u64), (String, u64)>,
     next: u64,
 }
 
@@ -215,9 +203,7 @@ impl World {
             rate_limit: None,
             faults: Faults::default(),
             journal: Journal::default(),
-            checking: Checking::Every,
             violations: Vec::new(),
-            checked: true,
             spelled: HashMap::new(),
             next: 0,
         }
