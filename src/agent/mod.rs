@@ -5,6 +5,7 @@ pub mod catalog;
 pub mod collect;
 pub mod file;
 pub mod intent;
+pub mod prompt;
 pub mod rpc;
 mod schema;
 pub mod server;

@@ -7,12 +7,14 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 mod access;
+mod activation;
 mod administer;
 mod cancel_claim;
 mod cancel_work;
 mod cancellation;
 mod collect;
 mod compact;
+mod conclusion;
 mod control;
 mod demo;
 mod deploy;
@@ -29,6 +31,7 @@ mod input;
 mod inspect;
 mod listing;
 mod mcp;
+mod origin;
 mod output;
 mod policy;
 mod prediction;
@@ -126,6 +129,9 @@ enum Command {
     Tool(tool::Args),
     Collect(collect::Args),
     Demo(demo::Args),
+    Activation(activation::Args),
+    Origin(origin::Args),
+    Conclusion(conclusion::Args),
 }
 
 impl Command {
@@ -157,6 +163,9 @@ impl Command {
             Self::Tool(args) => tool::run(args),
             Self::Collect(args) => collect::run(args),
             Self::Demo(args) => demo::run(global, args),
+            Self::Activation(args) => activation::run(global, args),
+            Self::Origin(args) => origin::run(global, args),
+            Self::Conclusion(args) => conclusion::run(global, args),
         }
     }
 }

@@ -3,9 +3,9 @@
 use super::source::{LedgerArgs, Loaded, load};
 use super::{Failure, Global, Reply};
 use crate::engine::Projection;
-use crate::engine::state::{Barrier, ClaimStatus, DispatchState};
+use crate::engine::state::DispatchState;
 use crate::protocol::json::Writer;
-use crate::report::{Align, Table, counts, label};
+use crate::report::{Align, Table, counts, label, metrics};
 
 /// Count Work by state, Claims, native reservations and graph nodes, and what became of them.
 ///
@@ -22,56 +22,6 @@ const MAX_HELD: usize = 64;
 pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
     let loaded = load(global, &args.source)?;
     Ok(Reply::done(if global.json { json(&loaded) } else { text(&loaded) }))
-}
-
-/// What happened, counted separately (decision 56).
-struct Metrics {
-    grants: usize,
-    launches: usize,
-    bound_runs: usize,
-    completions: usize,
-    results: usize,
-    claim_cancellations: usize,
-    work_cancellations: usize,
-    delivery_failures: usize,
-    releases: usize,
-}
-
-impl Metrics {
-    fn of(projection: &Projection) -> Self {
-        let dispatches = |test: fn(&DispatchState) -> bool| projection.dispatches().filter(|one| test(one)).count();
-        let barrier = |wanted| projection.works().filter(|work| work.barrier() == wanted).count();
-        let claims = |test: fn(&ClaimStatus) -> bool| projection.claims().filter(|one| test(&one.status)).count();
-        Self {
-            grants: projection.claims().len(),
-            launches: dispatches(|one| one.sender.is_some()),
-            bound_runs: dispatches(|one| one.run.is_some()),
-            completions: claims(|status| matches!(status, ClaimStatus::Completed { .. })),
-            // A round of kept-open Work has its Result on its Claim.
-            results: barrier(Barrier::Verified)
-                + claims(|status| status.round().is_some_and(|round| round.settled.is_some())),
-            claim_cancellations: claims(|status| {
-                matches!(status, ClaimStatus::Cancelled { .. } | ClaimStatus::WorkCancelled { .. })
-            }),
-            work_cancellations: projection.works().filter(|work| work.state() == "cancelled").count(),
-            delivery_failures: barrier(Barrier::Failed),
-            releases: dispatches(|one| one.released),
-        }
-    }
-
-    fn rows(&self) -> [(&'static str, usize); 9] {
-        [
-            ("grants", self.grants),
-            ("launches", self.launches),
-            ("bound_runs", self.bound_runs),
-            ("completions", self.completions),
-            ("results", self.results),
-            ("claim_cancellations", self.claim_cancellations),
-            ("work_cancellations", self.work_cancellations),
-            ("delivery_failures", self.delivery_failures),
-            ("releases", self.releases),
-        ]
-    }
 }
 
 /// Time of the commit that granted a dispatch.
@@ -101,7 +51,7 @@ fn json(loaded: &Loaded) -> String {
         members.name("recovery_headroom", |w| w.integer(projection.headroom() as i64));
         members.name("metrics", |w| {
             w.object(|members| {
-                for (name, value) in Metrics::of(projection).rows() {
+                for (name, value) in metrics(projection) {
                     members.name(name, |w| w.integer(value as i64));
                 }
                 members.name("runner_time", |w| w.string("unmeasured"));
@@ -152,7 +102,7 @@ fn text(loaded: &Loaded) -> String {
         let (admission, grants) = (word(projection.admission_paused()), word(projection.grants_paused()));
         out.push_str(&format!("admission {admission}, grants {grants}\n"));
     }
-    let metrics = Metrics::of(projection).rows().map(|(name, value)| format!("{value} {}", name.replace('_', " ")));
+    let metrics = metrics(projection).map(|(name, value)| format!("{value} {}", name.replace('_', " ")));
     out.push_str(&format!("ever: {}; runner time is not measured\n", metrics.join(", ")));
     let mut table = Table::new(&[
         ("native reservation", Align::Left),

@@ -1,13 +1,18 @@
 //! The jobs of a workflow (jobs.md 2.1): each mode is a function over a [`world::World`] that calls the rooms below in
 //! order. A mode either does its work, or ends with a [`error::JobError`] that is annotated once.
 
+pub mod activation;
 pub mod agent;
 pub mod collect;
+pub mod conclusion;
 pub(crate) mod environment;
 pub mod error;
 pub mod log;
+pub mod origin;
 pub mod paths;
+pub mod summary;
 pub mod tool;
+pub mod trace;
 pub mod world;
 
 pub use environment::Variables;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use super::environment::{self, Variables};
 use super::error::JobError;
 use super::paths::Paths;
+use super::summary::summarized;
+use super::trace::Tracer;
 use crate::forge::{Client, Forge, Host, Patience};
 use crate::launch::confirm::confirm_empty;
 use crate::ledger::commit_object::Author;
@@ -47,6 +49,12 @@ impl World<'_> {
     #[must_use]
     pub fn scanner(&self) -> Scanner {
         Scanner::new(self.host)
+    }
+
+    /// Where spans go.
+    #[must_use]
+    pub fn tracer(&self) -> Tracer<'_> {
+        Tracer { variables: self.variables, file: &self.paths.spans, clock: self.clock, entropy: self.entropy }
     }
 }
 
@@ -124,7 +132,7 @@ impl Process {
             retries: Retries::default(),
             confirm_empty: Some(&confirm),
         })?;
-        work(&mut World {
+        let mut world = World {
             context: &self.context,
             client,
             ledger: &mut publisher,
@@ -136,6 +144,7 @@ impl Process {
             staged: is_staged(&self.variables),
             host: self.host.name(),
             repository,
-        })
+        };
+        summarized(&mut world, work)
     }
 }

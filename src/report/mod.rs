@@ -1,10 +1,14 @@
 //! What people read: labels that cannot harm a terminal, tables, and nothing that looks like a secret. Pure.
 
+pub mod activity;
 pub mod category;
+pub mod commit_view;
 pub mod debug;
 mod details;
 mod forest;
 mod label;
+mod markdown;
+mod metrics;
 mod page;
 mod redact;
 mod table;
@@ -14,6 +18,8 @@ mod work;
 pub use details::{Details, MAX_ATTEMPTS, terminal};
 pub use forest::forest_page;
 pub use label::{label, plain, quote, short};
+pub use markdown::{cell, rows};
+pub use metrics::metrics;
 pub use page::{Line, MAX_PAGE_BYTES, MAX_ROWS, Page};
 pub use redact::redact;
 pub use table::{Align, Table};

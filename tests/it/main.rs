@@ -48,6 +48,7 @@ mod github_sim;
 mod github_sim_doors;
 mod github_sim_shapes;
 mod hostile_repository;
+mod jobs;
 mod lifecycle;
 mod live_data;
 mod lock_files;

@@ -9,6 +9,7 @@ pub(crate) mod git;
 pub(crate) mod github;
 pub(crate) mod history;
 pub(crate) mod http_git;
+pub(crate) mod jobs;
 pub(crate) mod ledger;
 pub(crate) mod operator;
 pub(crate) mod probe;

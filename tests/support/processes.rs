@@ -201,7 +201,8 @@ impl Stage {
         }
     }
 
-    fn ledger(&self, probe: &Probe) -> SimulatedLedger<'_> {
+    /// A process at the queue branch, counted and perhaps struck.
+    pub(crate) fn ledger(&self, probe: &Probe) -> SimulatedLedger<'_> {
         let probe = probe.clone();
         let ledger = SimulatedLedger::new(&self.branch, &self.repository, HOST, &*self.clock, &self.entropy);
         ledger.with_plan(Box::new(move |step| {

@@ -110,9 +110,8 @@ pub(in crate::cli) fn computed(root: &Path, source: &SourceFile) -> Option<crate
     let mut imports = Vec::new();
     for path in source.imports() {
         // Imports of other repositories are not read: their stamp cannot be known here.
-        let local = !path.contains('@') && Path::new(path).components().all(|part| {
-            matches!(part, std::path::Component::Normal(_))
-        });
+        let local = !path.contains('@')
+            && Path::new(path).components().all(|part| matches!(part, std::path::Component::Normal(_)));
         let bytes = local.then(|| read(&root.join(WORKFLOWS).join(path)).ok().flatten()).flatten()?;
         imports.push(SourceFile::read(&bytes).ok()?);
     }
@@ -201,7 +200,12 @@ fn unusable(name: &str, defect: Defect, findings: &mut Findings) {
 
 pub(super) fn remark(name: &str, error: bool, property: &str, message: &'static str, findings: &mut Findings) {
     let level = if error { Level::Error } else { Level::Warning };
-    findings.0.push(Finding { level, code: "workflow", message: format!("{name}: {property}"), fix: message.to_owned() });
+    findings.0.push(Finding {
+        level,
+        code: "workflow",
+        message: format!("{name}: {property}"),
+        fix: message.to_owned(),
+    });
 }
 
 /// A regular file of at most 1 MiB and one byte, which is one too many; none if it is not there.

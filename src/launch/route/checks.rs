@@ -71,7 +71,10 @@ impl LockFile {
         }
         let name = self.root.get("run-name").and_then(Yaml::text).unwrap_or_default();
         if !RUN_NAME.iter().all(|part| name.contains(part)) {
-            found.add("run-name", "the run name does not carry the dispatch of the assignment; compile the workflow again");
+            found.add(
+                "run-name",
+                "the run name does not carry the dispatch of the assignment; compile the workflow again",
+            );
         }
         let context = self.root.at(&["on", "workflow_dispatch", "inputs", "aw_context"]);
         if context.is_none() {
@@ -87,9 +90,9 @@ impl LockFile {
     /// True if a job hands all secrets to a called workflow.
     fn passes_on_secrets(&self) -> bool {
         let jobs = self.root.get("jobs").and_then(Yaml::mapping);
-        jobs.into_iter().flat_map(|jobs| jobs.values()).any(|job| {
-            job.get("secrets").and_then(Yaml::text) == Some("inherit")
-        })
+        jobs.into_iter()
+            .flat_map(|jobs| jobs.values())
+            .any(|job| job.get("secrets").and_then(Yaml::text) == Some("inherit"))
     }
 }
 
@@ -116,8 +119,8 @@ fn outputs_of_worker(outputs: &Yaml, found: &mut Found) {
             found.add("safe-outputs", "an output that no Claim bounds; give it a per-Claim adapter or remove it");
         }
         let reference = value.get("target-ref").and_then(Yaml::text).unwrap_or_default();
-        let literal = (reference.starts_with("refs/heads/") || reference.starts_with("refs/tags/"))
-            && !reference.contains("${{");
+        let literal =
+            (reference.starts_with("refs/heads/") || reference.starts_with("refs/tags/")) && !reference.contains("${{");
         if REFERENCED.iter().any(|kinds| kind.contains(kinds)) && !literal && !adapted(name) {
             found.add("safe-outputs", "this output needs a literal target-ref under refs/heads/ or refs/tags/");
         }

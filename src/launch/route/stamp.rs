@@ -83,8 +83,7 @@ fn encode<'y>(value: &'y Yaml, path: &mut Vec<&'y str>) -> String {
 
 /// Joins members that come in the order of their names.
 fn object<'n>(members: impl IntoIterator<Item = (&'n str, String)>) -> String {
-    let members: Vec<String> =
-        members.into_iter().map(|(name, value)| format!("{}:{value}", quoted(name))).collect();
+    let members: Vec<String> = members.into_iter().map(|(name, value)| format!("{}:{value}", quoted(name))).collect();
     format!("{{{}}}", members.join(","))
 }
 

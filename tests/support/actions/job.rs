@@ -133,7 +133,8 @@ fn steps(job: &mut Job<'_>, tree: &Value, plan: &Plan<'_>, cancelled: &mut bool)
         let status = Status { success: !failed && !*cancelled, failure: failed && !*cancelled, cancelled: *cancelled };
         let mut contexts = job.contexts.clone();
         contexts["steps"] = step_context(&done);
-        contexts["job"] = json!({"status": if *cancelled { "cancelled" } else if failed { "failure" } else { "success" }});
+        contexts["job"] =
+            json!({"status": if *cancelled { "cancelled" } else if failed { "failure" } else { "success" }});
         contexts["env"] = merged_onto(&contexts["env"], &job.exported);
         let mut ran = StepRan { name, id: id.to_owned(), ..StepRan::default() };
         // The step that was under way when somebody cancelled is not executed, whatever its condition.

@@ -48,9 +48,13 @@ pub(super) fn run(job: &mut Job<'_>, step: &Value, contexts: &Value, status: Sta
             "actions/checkout" => checkout(job),
             "actions/upload-artifact" => upload(job, &with),
             "actions/download-artifact" => download(job, &with),
-            "actions/create-github-app-token" => {
-                Done { outputs: [("app-slug".to_owned(), "queue-launcher".into())].into_iter().chain(Done::with("token", LAUNCH).outputs).collect(), ..Done::of(true) }
-            }
+            "actions/create-github-app-token" => Done {
+                outputs: [("app-slug".to_owned(), "queue-launcher".into())]
+                    .into_iter()
+                    .chain(Done::with("token", LAUNCH).outputs)
+                    .collect(),
+                ..Done::of(true)
+            },
             other => panic!("{other} is not an action that is simulated"),
         };
     }
@@ -80,8 +84,14 @@ fn checkout(job: &Job<'_>) -> Done {
 }
 
 fn upload(job: &Job<'_>, with: &Map<String, Value>) -> Done {
-    let paths: Vec<PathBuf> =
-        with["path"].as_str().unwrap().lines().map(str::trim).filter(|line| !line.is_empty()).map(|path| place(job, path)).collect();
+    let paths: Vec<PathBuf> = with["path"]
+        .as_str()
+        .unwrap()
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .map(|path| place(job, path))
+        .collect();
     let name = with.get("name").map_or("artifact".to_owned(), text);
     let missing = with.get("if-no-files-found").map_or("warn".to_owned(), text);
     Done::of(artifacts::upload(job.store, &name, &paths, &missing))
@@ -135,7 +145,14 @@ fn composite(job: &mut Job<'_>, with: &Map<String, Value>, contexts: &Value) -> 
         failed |= !ran.success;
         let outcome = if ran.success { "success" } else { "failure" }.to_owned();
         let id = step["id"].as_str().unwrap_or_default().to_owned();
-        done.push(StepRan { id, outcome: outcome.clone(), conclusion: outcome, outputs: ran.outputs, log: ran.log, ..StepRan::default() });
+        done.push(StepRan {
+            id,
+            outcome: outcome.clone(),
+            conclusion: outcome,
+            outputs: ran.outputs,
+            log: ran.log,
+            ..StepRan::default()
+        });
     }
     inside["steps"] = step_context(&done);
     let mut outputs = Map::new();
@@ -166,9 +183,25 @@ fn environment(job: &Job<'_>, contexts: &Value, files: &Path) -> Vec<(String, St
     .map(|(name, value)| (name.to_owned(), value))
     .collect();
     for name in [
-        "event_name", "event_path", "run_id", "run_number", "run_attempt", "repository", "repository_id",
-        "repository_owner", "sha", "ref", "workflow", "workflow_ref", "workflow_sha", "actor_id", "job", "server_url",
-        "api_url", "graphql_url", "workspace",
+        "event_name",
+        "event_path",
+        "run_id",
+        "run_number",
+        "run_attempt",
+        "repository",
+        "repository_id",
+        "repository_owner",
+        "sha",
+        "ref",
+        "workflow",
+        "workflow_ref",
+        "workflow_sha",
+        "actor_id",
+        "job",
+        "server_url",
+        "api_url",
+        "graphql_url",
+        "workspace",
     ] {
         all.push((format!("GITHUB_{}", name.to_uppercase()), text(&github[name])));
     }
