@@ -1,6 +1,7 @@
 //! What an agent may touch (jobs.md 3.6 to 4.12): a snapshot that is read, intents that are staged. Nothing here holds a
 //! token, opens a connection or writes to the queue.
 
+pub mod captured;
 pub mod catalog;
 pub mod collect;
 pub mod file;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use super::{Failure, Reply};
 use crate::agent::collect::describe;
-use crate::jobs::agent::SHARED_FOLDER;
 use crate::jobs::collect;
+use crate::jobs::paths::BASE;
 
 /// Exit status when a file was rejected.
 const REJECTED: u8 = 2;
@@ -21,7 +21,7 @@ const REJECTED: u8 = 2;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Folder that the files are copied into.
-    #[arg(long, value_name = "DIR", default_value = SHARED_FOLDER)]
+    #[arg(long, value_name = "DIR", default_value = BASE)]
     destination: PathBuf,
 }
 

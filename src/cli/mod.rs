@@ -12,6 +12,7 @@ mod administer;
 mod cancel_claim;
 mod cancel_work;
 mod cancellation;
+mod captured;
 mod collect;
 mod compact;
 mod conclusion;
@@ -181,7 +182,7 @@ pub fn main() -> u8 {
         Ok(cli) => cli,
         Err(error) => return output::usage(&error, json),
     };
-    telemetry::start();
+    telemetry::start(matches!(cli.command, Some(Command::Mcp(_))));
     let Some(command) = &cli.command else { return output::help::<Cli>() };
     let exit = match command.run(&cli.global) {
         Ok(reply) => output::reply(&reply, json),

@@ -1,6 +1,9 @@
 //! `wq replay`.
 
+use std::path::PathBuf;
+
 use super::access::Access;
+use super::captured;
 use super::prediction::{Prediction, Question};
 use super::source::{LedgerArgs, Loaded, frame, load, scanner};
 use super::{Failure, Global, Reply};
@@ -15,10 +18,23 @@ use crate::report::{Align, Table, label};
 ///
 /// With --json the whole projection, payloads included; this is the only command that shows them. With --pool also
 /// what the scheduler would grant, which changes nothing.
+///
+/// With --run-id or --file, replay the snapshot that a workflow run captured instead, with metadata and counts alone. That
+/// reads and changes nothing else: no gate is refreshed, no reservation reconciled, no credential checked, no tag made,
+/// nothing launched and no effect repeated. That a snapshot replays proves neither that a credential would be accepted now
+/// nor that a worker completed anything; such a fix needs a test of its own.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     source: LedgerArgs,
+    /// Replay the activation snapshot that the current attempt of this workflow run has left as an artifact: a decimal id of 1
+    /// to 256 digits. At most 2000 artifacts are looked through; all downloads together, and all snapshots together, have
+    /// at most 162 MiB.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["file", "ledger", "remote", "prefix", "at", "max_bytes", "worker_profile", "preceding_operations", "commit_id"])]
+    run_id: Option<String>,
+    /// Replay this activation snapshot, or standard input for `-`, of at most 162 MiB. Nothing is asked of any network.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["ledger", "remote", "prefix", "at", "max_bytes", "worker_profile", "preceding_operations", "commit_id"])]
+    file: Option<PathBuf>,
     /// Stop after this many commits of the chain; a number beyond its length means all of it. 1 to 1000000.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     prefix: Option<u64>,
@@ -49,6 +65,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
+    if args.run_id.is_some() || args.file.is_some() {
+        return run_captured(global, args);
+    }
     let loaded = load_prefix(global, args)?;
     let prediction = match &args.pool {
         Some(pool) => Some(question(global, args, pool, &loaded).ask(&loaded.projection)?),
@@ -73,6 +92,30 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<Reply, Failure> {
         }
     });
     Ok(Reply::done(writer.finish()))
+}
+
+/// Replays a snapshot in place of the ledger.
+fn run_captured(global: &Global, args: &Args) -> Result<Reply, Failure> {
+    let found = match (&args.run_id, &args.file) {
+        (Some(run_id), _) => captured::of_run(global, run_id)?,
+        (None, Some(path)) => captured::of_file(path)?,
+        (None, None) => return Err(Failure::usage("no snapshot is named", "Name one with --run-id or --file.")),
+    };
+    let asked = args.pool.as_ref().map(|pool| {
+        let (at, max_claims, max_dispatches) = (found.captured_at(), args.max_claims, args.max_dispatches);
+        Question {
+            pool: pool.clone(),
+            at,
+            max_claims,
+            max_dispatches,
+            max_bytes: None,
+            worker_profiles: None,
+            preceding_operations: 0,
+            request_id: None,
+            commit_id: None,
+        }
+    });
+    captured::reply(&found, asked.as_ref(), global.json)
 }
 
 fn load_prefix(global: &Global, args: &Args) -> Result<Loaded, Failure> {

@@ -7,7 +7,8 @@ use super::mcp::refused;
 use super::{Failure, Reply, output};
 use crate::agent::catalog::Tool;
 use crate::agent::rpc::MAX_MESSAGE_BYTES;
-use crate::jobs::agent::{SHARED_FOLDER, Setting, random};
+use crate::jobs::agent::{Setting, random};
+use crate::jobs::paths::BASE;
 use crate::jobs::tool::{audit, call};
 use crate::ports::{Clock as _, SystemClock};
 use crate::protocol::json::Writer;
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<Reply, Failure> {
     };
     let outcome = call(&mut toolbox, name, &arguments);
     let folder = std::env::var_os("GH_AW_MCP_CLI_AUDIT_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
-    let folder = folder.unwrap_or_else(|| PathBuf::from(SHARED_FOLDER).join("mcp-cli-audit"));
+    let folder = folder.unwrap_or_else(|| PathBuf::from(BASE).join("mcp-cli-audit"));
     audit(&folder, SystemClock.now(), name, &outcome);
     match outcome {
         Ok(text) => Ok(Reply::done(text)),

@@ -75,6 +75,26 @@ impl<'a> Client<'a> {
         answer
     }
 
+    /// Reads what a redirect out of the API leads to, without the credential. None if it holds more than `most` bytes.
+    pub(super) fn follow_out(
+        &self,
+        endpoint: &'static Endpoint,
+        target: &str,
+        most: u64,
+    ) -> Result<Option<Vec<u8>>, ForgeError> {
+        self.patiently(endpoint, || {
+            let response = self.send(&Request::new(endpoint, target.to_owned()))?;
+            let (302, Some(address)) = (response.status, &response.headers.elsewhere) else {
+                return Err(ForgeError::answered(endpoint, &response));
+            };
+            match self.forge.fetch(address, most) {
+                Ok(Some(bytes)) => Ok((bytes.len() as u64 <= most).then_some(bytes)),
+                Ok(None) => Err(ForgeError::new(endpoint, Failure::Reply)),
+                Err(broken) => Err(ForgeError::new(endpoint, Failure::Broken(broken))),
+            }
+        })
+    }
+
     /// Reads: status 200 and a body of this form, or an error.
     pub(super) fn read<T: DeserializeOwned>(
         &self,

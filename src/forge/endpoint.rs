@@ -95,6 +95,11 @@ endpoints! {
         "The newest attempt of a run: the own one of a publisher, or a freshly launched one.";
     RUN_ATTEMPT = Get Rest "/repos/{owner}/{repo}/actions/runs/{run_id}/attempts/{attempt_number}", "run-attempt",
         "actions: read", true, "One exact attempt: evidence that a worker ended, or an earlier origin.";
+    RUN_ARTIFACTS = Get Rest "/repos/{owner}/{repo}/actions/runs/{run_id}/artifacts", "run-artifacts", "actions: read", true,
+        "`replay --run-id` alone: which activation snapshots a run has left.";
+    ARTIFACT_ZIP = Get Rest "/repos/{owner}/{repo}/actions/artifacts/{artifact_id}/{archive_format}", "artifact-zip",
+        "actions: read", true,
+        "`replay --run-id` alone: one activation artifact, from the signed address that the answer names, without the token.";
     CANCEL_RUN = Post Rest "/repos/{owner}/{repo}/actions/runs/{run_id}/cancel", "cancel-run", "actions: write", false,
         "Asks for the cancellation of a bound run. It proves nothing and frees nothing.";
     ISSUE = Get Rest "/repos/{owner}/{repo}/issues/{issue_number}", "issue", "issues: read", true,

@@ -15,6 +15,9 @@ const MAX_DIGITS: usize = 12;
 /// Longest other text, in bytes.
 const MAX_TEXT_BYTES: usize = 2048;
 
+/// Longest address outside of the API, in bytes: a signed one is long.
+const MAX_ADDRESS_BYTES: usize = 8192;
+
 /// Reads the headers that anything depends on.
 pub(super) fn read(map: &HeaderMap, host: &Host) -> Headers {
     let text = |name: &str| map.get(name).and_then(|value| value.to_str().ok());
@@ -33,9 +36,24 @@ pub(super) fn read(map: &HeaderMap, host: &Host) -> Headers {
         rate_reset: number("x-ratelimit-reset"),
         date: short("date").and_then(moment),
         location: short("location").and_then(|location| inside(location, host.api())),
+        elsewhere: text("location").filter(|location| is_address(location)).map(str::to_owned),
         accepted_permissions: short("x-accepted-github-permissions").map(str::to_owned),
         oauth_scopes: short("x-oauth-scopes").map(str::to_owned),
     }
+}
+
+/// True for an absolute address that may be read: `https`, or `http` on loopback, without user information or spaces.
+fn is_address(text: &str) -> bool {
+    let secure = text.strip_prefix("https://");
+    let rest = secure.or_else(|| text.strip_prefix("http://")).unwrap_or_default();
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let name = authority.split(':').next().unwrap_or_default();
+    let loopback = matches!(name, "127.0.0.1" | "localhost");
+    text.len() <= MAX_ADDRESS_BYTES
+        && text.bytes().all(|byte| byte.is_ascii_graphic())
+        && !name.is_empty()
+        && !authority.contains('@')
+        && (secure.is_some() || loopback)
 }
 
 /// Unix milliseconds of an HTTP date.
@@ -71,7 +89,26 @@ fn inside(location: &str, api: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{inside, moment};
+    use super::{inside, is_address, moment};
+
+    /// An artifact's address is `https`, or on this machine.
+    #[test]
+    fn addresses_are_absolute_and_secure() {
+        for (text, is) in [
+            ("https://storage.example/a?sig=b%2Fc", true),
+            ("http://localhost:8080/a", true),
+            ("http://127.0.0.1/a", true),
+            ("http://storage.example/a", false),
+            ("http://localhost@storage.example/a", false),
+            ("https://token@storage.example/a", false),
+            ("https:///a", false),
+            ("file:///etc/passwd", false),
+            ("/a", false),
+            ("https://storage.example/a b", false),
+        ] {
+            assert_eq!(is_address(text), is, "{text}");
+        }
+    }
 
     /// A redirect is followed below the API's base URL alone.
     #[test]

@@ -1,6 +1,7 @@
 //! The port over HTTP/1.1 and TLS. It follows no redirect, keeps no cookie, accepts no compression, and sends each
 //! request once: neither it nor the library below repeats one, whatever happens to the connection.
 
+use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
@@ -21,6 +22,8 @@ use crate::protocol::{Fault, Token, TokenProvider};
 
 /// Longest wait for a connection, in seconds.
 const CONNECT_SECONDS: u64 = 10;
+/// Longest wait for a whole artifact, in seconds.
+const DOWNLOAD_SECONDS: u64 = 120;
 /// Most bytes of an answer's status line and headers.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// Who calls.
@@ -104,6 +107,24 @@ impl Forge for HttpForge {
             (Method::Post, Some(body)) => self.exchange(request, body, true),
             (Method::Post, None) => self.exchange(request, "", false),
         }
+    }
+
+    /// The request has no header but those of every request; above all it has no credential.
+    fn fetch(&self, address: &str, most: u64) -> Result<Option<Vec<u8>>, Broken> {
+        let call = http::Request::builder().uri(address).body(()).map_err(|_| Broken::Unreachable)?;
+        let config = self
+            .agent
+            .configure_request(call)
+            .timeout_global(Some(Duration::from_secs(DOWNLOAD_SECONDS)))
+            .timeout_connect(Some(Duration::from_secs(CONNECT_SECONDS)));
+        let mut answer = self.agent.run(config.build()).map_err(broken)?;
+        if answer.status().as_u16() != 200 {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        let body = answer.body_mut().with_config().limit(u64::MAX).reader();
+        body.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| broken_io(&error))?;
+        Ok(Some(bytes))
     }
 
     fn host(&self) -> &Host {

@@ -3,6 +3,8 @@
 
 mod accounts;
 mod actions;
+pub mod archive;
+mod artifacts;
 mod client;
 mod contents;
 mod credential;
@@ -20,6 +22,7 @@ mod refs;
 mod repositories;
 
 pub use actions::{Posted, RunFilter};
+pub use artifacts::{ARTIFACTS_PER_PAGE, Artifact};
 pub use client::{Client, Patience};
 pub use contents::{Entry, EntryKind, Unusable};
 pub use credential::Credential;

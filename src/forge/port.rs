@@ -87,6 +87,8 @@ pub struct Headers {
     pub date: Option<At>,
     /// `location` of a redirect, relative to the API's base URL; none where it leads elsewhere.
     pub location: Option<String>,
+    /// `location` of a redirect that leads out of the API: an `https` URL of at most 8192 bytes (or `http` on loopback).
+    pub elsewhere: Option<String>,
     /// `x-accepted-github-permissions`: what the refused call would have needed.
     pub accepted_permissions: Option<String>,
     /// `x-oauth-scopes` of a classic token.
@@ -152,6 +154,15 @@ pub trait Forge {
 
     /// The host that it leads to.
     fn host(&self) -> &Host;
+
+    /// Reads what an address holds to which the host redirected outside of its API, without the credential: at most so many
+    /// bytes, and one more where there are more. None for another status than 200.
+    ///
+    /// # Errors
+    /// As [`Forge::send`].
+    fn fetch(&self, _address: &str, _most: u64) -> Result<Option<Vec<u8>>, Broken> {
+        Err(Broken::Unreachable)
+    }
 
     /// True if this is the token that its calls carry now; none where it cannot be told. No implementation gives the
     /// token itself out.

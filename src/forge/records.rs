@@ -8,7 +8,7 @@ use time::format_description::well_known::Rfc3339;
 use crate::protocol::{At, Decimal, Revision};
 
 /// A positive id from a JSON integer, as decimal text.
-fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Decimal, D::Error> {
+pub(super) fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Decimal, D::Error> {
     let number = u64::deserialize(deserializer)?;
     Decimal::new(number.to_string()).map_err(|_| serde::de::Error::custom("an id is a positive integer"))
 }

@@ -3,15 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::agent::snapshot::{SNAPSHOT_NAME, Snapshot};
+use super::paths::{BASE, Paths};
+use crate::agent::snapshot::Snapshot;
 use crate::agent::tools::{Random, Staged, Toolbox};
 use crate::forge::Host;
 use crate::ports::{Entropy as _, SystemEntropy};
 use crate::protocol::json::Scanner;
 use crate::protocol::{Code, Fault, RuntimeRole};
-
-/// Folder of everything that jobs hand to one another.
-pub const SHARED_FOLDER: &str = "/tmp/gh-aw";
 
 /// Where an agent's mode finds what it needs.
 #[derive(Clone, Debug)]
@@ -26,12 +24,6 @@ pub struct Setting {
     pub host: String,
 }
 
-/// Folder that intents are staged in, below a runner's temporary folder.
-#[must_use]
-pub fn staging_folder(runner_temp: &Path) -> PathBuf {
-    runner_temp.join("gh-aw/safeoutputs/work-queue")
-}
-
 impl Setting {
     /// Takes the role and the places from a job's variables; an empty variable is absent.
     ///
@@ -42,17 +34,14 @@ impl Setting {
         let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
         let role = variable("GH_AW_WORK_QUEUE_ROLE").as_deref().and_then(RuntimeRole::parse);
         let role = role.ok_or_else(|| Fault::from(Code::WorkQueueRuntimeRoleInvalid))?;
-        let folder = staging_folder(Path::new(variable("RUNNER_TEMP").as_deref().unwrap_or("/tmp")));
-        let place = |name: &str, default: PathBuf| variable(name).map_or(default, PathBuf::from);
+        let temp = variable("RUNNER_TEMP").unwrap_or_else(|| "/tmp".to_owned());
+        let paths = Paths::new(Path::new(BASE), Path::new(&temp), |name| variable(name).map(PathBuf::from));
         let [server, api, graphql] = ["GITHUB_SERVER_URL", "GITHUB_API_URL", "GITHUB_GRAPHQL_URL"].map(variable);
         let host = Host::new(server.as_deref(), api.as_deref(), graphql.as_deref())?;
         Ok(Self {
             role,
-            snapshot: place("GH_AW_WORK_QUEUE_SNAPSHOT", Path::new(SHARED_FOLDER).join(SNAPSHOT_NAME)),
-            staged: Staged {
-                intents: place("GH_AW_WORK_QUEUE_INTENTS", folder.join("work-queue.intents.jsonl")),
-                finish: place("GH_AW_WORK_QUEUE_FINISH_INTENT", folder.join("work-queue.finish.jsonl")),
-            },
+            snapshot: paths.snapshot,
+            staged: Staged { intents: paths.staged_intents, finish: paths.staged_finish },
             host: host.name().to_owned(),
         })
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::agent::staging_folder;
+use super::paths::staging_folder;
 use crate::agent::collect::{Collected, collect};
 use crate::protocol::{Code, Fault};
 

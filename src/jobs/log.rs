@@ -38,15 +38,15 @@ pub fn is_ours(metadata: &tracing::Metadata<'_>) -> bool {
     namespace(metadata.target()).is_some()
 }
 
-/// The layer of this process: switched by `ACTIONS_RUNNER_DEBUG`, `RUNNER_DEBUG` and `DEBUG`, on standard error.
+/// The layer of this process: switched by `ACTIONS_RUNNER_DEBUG`, `RUNNER_DEBUG` and `DEBUG`.
 #[must_use]
-pub fn of_process() -> DebugLayer<std::io::Stderr> {
+pub fn of_process<W: Write + Send + 'static>(stream: W) -> DebugLayer<W> {
     let variable = super::environment::variable;
     let [actions, runner, debug] = ["ACTIONS_RUNNER_DEBUG", "RUNNER_DEBUG", "DEBUG"].map(variable);
     let switches = Switches::new(actions.as_deref(), runner.as_deref(), debug.as_deref());
     let started = Instant::now();
     let passed = move || u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    DebugLayer::new(switches, Arc::new(move || (SystemClock.now(), passed())), std::io::stderr())
+    DebugLayer::new(switches, Arc::new(move || (SystemClock.now(), passed())), stream)
 }
 
 impl<S: Subscriber, W: Write + Send + 'static> Layer<S> for DebugLayer<W> {

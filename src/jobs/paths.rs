@@ -5,10 +5,16 @@ use std::path::{Path, PathBuf};
 use crate::agent::snapshot::SNAPSHOT_NAME;
 
 /// Folder of everything that jobs hand to one another.
-const BASE: &str = "/tmp/gh-aw";
+pub const BASE: &str = "/tmp/gh-aw";
 /// Names of the files of staged intents.
 const INTENTS_NAME: &str = "work-queue.intents.jsonl";
 const FINISH_NAME: &str = "work-queue.finish.jsonl";
+
+/// Folder that an agent stages intents in, below the runner's temporary folder.
+#[must_use]
+pub fn staging_folder(runner_temp: &Path) -> PathBuf {
+    runner_temp.join("gh-aw/safeoutputs/work-queue")
+}
 
 /// The files of one job. Each variable that is given stands for its file on both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +47,7 @@ impl Paths {
         let moved = |name| variable(name).filter(|path| !path.as_os_str().is_empty());
         let (snapshot, intents) = (moved("GH_AW_WORK_QUEUE_SNAPSHOT"), moved("GH_AW_WORK_QUEUE_INTENTS"));
         let finish = moved("GH_AW_WORK_QUEUE_FINISH_INTENT");
-        let staging = runner_temp.join("gh-aw/safeoutputs/work-queue");
+        let staging = staging_folder(runner_temp);
         let or = |moved: &Option<PathBuf>, folder: &Path, name| moved.clone().unwrap_or_else(|| folder.join(name));
         Self {
             snapshot: or(&snapshot, base, SNAPSHOT_NAME),

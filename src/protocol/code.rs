@@ -164,6 +164,8 @@ codes! {
     RunWorkflowMismatch = "run_workflow_mismatch", 4, "The run is of another workflow.";
     SelectionInvalid = "selection_invalid", 3, "The Claim is not the one that the scheduler computes.";
     SettingsInvalid = "settings_invalid", 2, "The configuration is malformed.";
+    SnapshotAmbiguous = "snapshot_ambiguous", 3, "The run has left more than one snapshot of its current attempt.";
+    SnapshotMissing = "snapshot_missing", 2, "The run has left no snapshot of its current attempt that can still be downloaded.";
     SnapshotTagMismatch = "snapshot_tag_mismatch", 4, "A snapshot tag exists and is not a lightweight tag of its revision.";
     SnapshotTagUnverified = "snapshot_tag_unverified", 7, "A snapshot tag could not be created or read back.";
     UnauthorizedOperation = "unauthorized_operation", 4, "The operation is not permitted for this request kind or role.";

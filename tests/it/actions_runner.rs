@@ -3,7 +3,7 @@
 use crate::support::actions::{Host, Moment, Plan, Turn};
 use crate::support::github::{Area, Github, Level, OCTO_WIDGETS};
 
-const WORKFLOW: &str = r#"
+const WORKFLOW: &str = r##"
 name: Widgets
 on: workflow_dispatch
 permissions: {}
@@ -100,7 +100,7 @@ jobs:
         with:
           name: absent
       - run: echo end
-"#;
+"##;
 
 fn host() -> Option<(Host, u64)> {
     let (github, bare) = Github::standard_with_git();

@@ -40,7 +40,22 @@ fn jobs_06_golden_transcript() {
         line(13, "server/discover", &json!({})),
     ];
     let transcript = desk.serve(input.concat().as_bytes());
-    assert_snapshot!(transcript, @"");
+    assert_snapshot!(transcript, @r#"
+    {"id":0,"jsonrpc":"2.0","result":{"capabilities":{"tools":{}},"protocolVersion":"2025-06-18","serverInfo":{"name":"work-queue","version":"3.0.0"}}}
+    {"id":1,"jsonrpc":"2.0","result":{"content":[{"text":"{\"barrier_counts\":{},\"captured_at\":5000,\"claim_counts\":{},\"counts\":{},\"fairness_units\":\"durable_claims\",\"native_reservations\":{\"outstanding\":0,\"unbound\":0},\"next_offset\":null,\"offset\":0,\"policy\":{\"accounting_keys\":2,\"class_weights\":[8,4,2,1,1],\"epoch\":\"epoch_dd191696e15e2ee293410d02454c5f9461a2249dee6d57c75f264eaeb83a3782\",\"logical_limit\":16,\"mode\":\"weighted-priority\",\"native_limit\":16,\"per_account_limit\":null,\"worker_profiles\":[\"default\"]},\"policy_mode\":\"weighted-priority\",\"prediction\":{\"authoritative\":false,\"comparison\":{\"available\":0,\"capacity_after\":null,\"capacity_before\":null,\"class\":null,\"classes\":[],\"eligible\":0,\"key\":null,\"keys\":[],\"keys_total\":0,\"position\":null},\"label\":\"no_work\",\"reason\":\"no_work\",\"work_id\":null},\"queue_state\":\"initialized\",\"queue_tip\":\"q_ed4671e525956258aa3f0c358f7b1ebed95a8888e277b70b4a6aee279054530e\",\"snapshot_sha\":\"1111111111111111111111111111111111111111\",\"total\":0,\"view\":\"activation_snapshot\",\"work\":{\"id\":\"nothing\",\"state\":\"absent\"},\"works\":[]}","type":"text"}],"isError":false}}
+    {"error":{"code":-32602,"message":"work_queue_read: limit: a whole number from 1 to 128 is expected"},"id":2,"jsonrpc":"2.0"}
+    {"id":3,"jsonrpc":"2.0","result":{"content":[{"text":"{\"captured_at\":5000,\"explanation\":{\"authoritative\":false,\"ready\":false,\"reason\":\"work_absent\",\"state\":\"absent\",\"work_id\":\"nothing\"},\"queue_tip\":\"q_ed4671e525956258aa3f0c358f7b1ebed95a8888e277b70b4a6aee279054530e\",\"snapshot_sha\":\"1111111111111111111111111111111111111111\",\"view\":\"activation_snapshot\"}","type":"text"}],"isError":false}}
+    {"error":{"code":-32602,"message":"work_queue_explain: no arguments were given; name the Work, as in {\"work\":\"...\"}"},"id":4,"jsonrpc":"2.0"}
+    {"id":5,"jsonrpc":"2.0","result":{"content":[{"text":"{\"claim_handle\":\"h1\",\"intent_id\":\"intent:00000000-0000-4000-8000-000000000000\",\"status\":\"staged\"}","type":"text"}],"isError":false}}
+    {"error":{"code":-32602,"message":"work_queue_submit: nodes[0]: there is no such member; there are payload, graph_id, node_key, work_id, pool, priority, fairness_key, worker_profile, logical_contract, execution_ref, depends_on, subject, backing_issue, replacement_of"},"id":6,"jsonrpc":"2.0"}
+    {"id":7,"jsonrpc":"2.0","result":{"content":[{"text":"{\"claim_handle\":\"h1\",\"intent_id\":\"intent:01010101-0101-4101-8101-010101010101\",\"status\":\"staged\"}","type":"text"}],"isError":false}}
+    {"error":{"code":-32603,"message":"policy_invalid: the pool is not installed"},"id":8,"jsonrpc":"2.0"}
+    {"id":9,"jsonrpc":"2.0","result":{"content":[{"text":"{\"claim_handle\":\"h1\",\"intent_id\":\"intent:02020202-0202-4202-8202-020202020202\",\"status\":\"staged\"}","type":"text"}],"isError":false}}
+    {"error":{"code":-32603,"message":"work_queue_finish_conflict: this Claim's finish was staged with another outcome or keep_open"},"id":10,"jsonrpc":"2.0"}
+    {"error":{"code":-32601,"message":"there is no such tool; did you mean work_queue_claim_finish?"},"id":11,"jsonrpc":"2.0"}
+    {"id":12,"jsonrpc":"2.0","result":{}}
+    {"error":{"code":-32601,"message":"there is no such method"},"id":13,"jsonrpc":"2.0"}
+    "#);
 }
 
 fn tools(role: &'static str, snapshot: &Value) -> Vec<String> {
