@@ -3,7 +3,7 @@
 use crate::support::actions::{Host, Moment, Plan, Turn};
 use crate::support::github::{Area, Github, Level, OCTO_WIDGETS};
 
-const WORKFLOW: &str = r##"
+const WORKFLOW: &str = r###"
 name: Widgets
 on: workflow_dispatch
 permissions: {}
@@ -100,7 +100,7 @@ jobs:
         with:
           name: absent
       - run: echo end
-"##;
+"###;
 
 fn host() -> Option<(Host, u64)> {
     let (github, bare) = Github::standard_with_git();
@@ -116,7 +116,13 @@ fn host() -> Option<(Host, u64)> {
 fn a_run_goes_as_on_a_runner() {
     let Some((host, run)) = host() else { return };
     let ran = host.execute(run);
-    let results = [("after", "success"), ("broken", "failure"), ("first", "success"), ("last", "success"), ("skipped", "skipped")];
+    let results = [
+        ("after", "success"),
+        ("broken", "failure"),
+        ("first", "success"),
+        ("last", "success"),
+        ("skipped", "skipped"),
+    ];
     assert_eq!(ran.results(), results, "{ran:#?}");
     assert_eq!(ran.conclusion, "failure");
     let first = ran.job("first");
