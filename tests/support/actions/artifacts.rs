@@ -41,6 +41,8 @@ pub(super) fn upload(store: &Path, name: &str, paths: &[PathBuf], missing: &str)
         several => common(several),
     };
     let target = store.join(name);
+    // A later attempt replaces what an earlier one uploaded.
+    let _ = fs::remove_dir_all(&target);
     for path in present {
         let inside = target.join(path.strip_prefix(&root).unwrap());
         if path.is_dir() {

@@ -114,7 +114,8 @@ pub(super) fn run(
 /// Runs the steps of a job; returns them and the job's result.
 fn steps(job: &mut Job<'_>, tree: &Value, plan: &Plan<'_>, cancelled: &mut bool) -> (Vec<StepRan>, String) {
     let mut done: Vec<StepRan> = Vec::new();
-    let mut failed = false;
+    // A job that begins after the cancellation, because it waits for `always()`, is executed like any other.
+    let (mut failed, mut stopped) = (false, false);
     for (index, step) in tree["steps"].as_array().into_iter().flatten().enumerate() {
         let id = step["id"].as_str().unwrap_or_default();
         let name = match step["name"].as_str() {
@@ -127,14 +128,13 @@ fn steps(job: &mut Job<'_>, tree: &Value, plan: &Plan<'_>, cancelled: &mut bool)
         });
         match turn {
             Turn::On => {}
-            Turn::Cancel => *cancelled = true,
+            Turn::Cancel => (stopped, *cancelled) = (true, true),
             Turn::Lose => return (done, "failure".to_owned()),
         }
-        let status = Status { success: !failed && !*cancelled, failure: failed && !*cancelled, cancelled: *cancelled };
+        let status = Status { success: !failed && !stopped, failure: failed && !stopped, cancelled: stopped };
         let mut contexts = job.contexts.clone();
         contexts["steps"] = step_context(&done);
-        contexts["job"] =
-            json!({"status": if *cancelled { "cancelled" } else if failed { "failure" } else { "success" }});
+        contexts["job"] = json!({"status": if stopped { "cancelled" } else if failed { "failure" } else { "success" }});
         contexts["env"] = merged_onto(&contexts["env"], &job.exported);
         let mut ran = StepRan { name, id: id.to_owned(), ..StepRan::default() };
         // The step that was under way when somebody cancelled is not executed, whatever its condition.
@@ -154,7 +154,7 @@ fn steps(job: &mut Job<'_>, tree: &Value, plan: &Plan<'_>, cancelled: &mut bool)
         done.push(ran);
     }
     let result = match () {
-        () if *cancelled => "cancelled",
+        () if stopped => "cancelled",
         () if failed => "failure",
         () => "success",
     };

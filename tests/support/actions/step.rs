@@ -118,7 +118,7 @@ fn composite(job: &mut Job<'_>, with: &Map<String, Value>, contexts: &Value) -> 
             Some(given) => given.clone(),
             None => evaluate(&input["default"], contexts, Status::default()),
         };
-        assert!(!(value.is_null() && input["required"] == "true"), "the input {name} is missing");
+        assert!(!(value.is_null() && input["required"] == true), "the input {name} is missing");
         inputs.insert(name.clone(), Value::String(text(&value)));
     }
     for name in with.keys() {
@@ -169,7 +169,10 @@ fn composite(job: &mut Job<'_>, with: &Map<String, Value>, contexts: &Value) -> 
 /// The environment that a runner gives to every command.
 fn environment(job: &Job<'_>, contexts: &Value, files: &Path) -> Vec<(String, String)> {
     let github = &contexts["github"];
-    let mut all: Vec<(String, String)> = [
+    // First, because nothing that a step or a file says replaces what the runner says about the run.
+    let own = contexts["env"].as_object().into_iter().flatten();
+    let mut all: Vec<(String, String)> = own.map(|(name, value)| (name.clone(), text(value))).collect();
+    let runner = [
         ("CI", "true".to_owned()),
         ("GITHUB_ACTIONS", "true".to_owned()),
         ("HOME", job.temp.parent().unwrap().to_str().unwrap().to_owned()),
@@ -180,8 +183,8 @@ fn environment(job: &Job<'_>, contexts: &Value, files: &Path) -> Vec<(String, St
         ("RUNNER_ENVIRONMENT", "github-hosted".to_owned()),
     ]
     .into_iter()
-    .map(|(name, value)| (name.to_owned(), value))
-    .collect();
+    .map(|(name, value)| (name.to_owned(), value));
+    all.extend(runner);
     for name in [
         "event_name",
         "event_path",
@@ -207,9 +210,6 @@ fn environment(job: &Job<'_>, contexts: &Value, files: &Path) -> Vec<(String, St
     }
     for name in ["OUTPUT", "ENV", "PATH", "STEP_SUMMARY", "STATE"] {
         all.push((format!("GITHUB_{name}"), files.join(name).to_str().unwrap().to_owned()));
-    }
-    for (name, value) in contexts["env"].as_object().into_iter().flatten() {
-        all.push((name.clone(), text(value)));
     }
     let mut path = job.path.clone();
     path.push(std::env::var("PATH").unwrap());
