@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod cli;
+pub mod delivery;
 pub mod engine;
 pub mod forge;
 pub mod jobs;

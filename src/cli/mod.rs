@@ -41,6 +41,7 @@ mod recall;
 mod reconcile;
 mod replay;
 mod reprioritize;
+mod safe_outputs;
 mod source;
 mod state;
 mod stats;
@@ -124,6 +125,7 @@ enum Command {
     Deploy(deploy::Args),
     Evidence(evidence::Args),
     Reconcile(reconcile::Args),
+    SafeOutputs(safe_outputs::Args),
     Doctor(doctor::Args),
     Init(init::Args),
     Mcp(mcp::Args),
@@ -158,6 +160,7 @@ impl Command {
             Self::Deploy(args) => deploy::run(global, args),
             Self::Evidence(args) => evidence::run(global, args),
             Self::Reconcile(args) => reconcile::run(global, args),
+            Self::SafeOutputs(args) => safe_outputs::run(global, args),
             Self::Doctor(args) => doctor::run(global, args),
             Self::Init(args) => init::run(global, args),
             Self::Mcp(args) => mcp::run(args),

@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 
 use crate::engine::schedule::explain::SelectionView;
 use crate::engine::{Decision, Projection};
-use crate::ledger::{LedgerError, Outcome};
+use crate::ledger::{Attempt, LedgerError, Outcome};
 use crate::protocol::actor::{Actor, Role};
 use crate::protocol::assignment::Assignment;
 use crate::protocol::commit::FrozenRequest;
 use crate::protocol::fault::ensure;
 use crate::protocol::identity::Within;
 use crate::protocol::request::{DispatchParameters, RequestKind};
-use crate::protocol::{Code, CommitId, Fault, Identity, PoolName, RequestId, Wire as _};
+use crate::protocol::{At, Code, CommitId, Fault, Identity, PoolName, RequestId, Wire as _};
 
 use super::error::LaunchError;
 use super::observe::{Resolver, held_back, refresh};
@@ -59,6 +59,10 @@ pub struct Granted {
     pub launches: Vec<GroupReport>,
     /// What the sweep before the grant did.
     pub swept: Vec<GroupReport>,
+    /// Attempts to publish that were lost before, for diagnostics alone.
+    pub lost: Vec<Attempt>,
+    /// When the decision was made.
+    pub evaluated_at: At,
 }
 
 impl Granted {
@@ -95,7 +99,10 @@ impl Launcher<'_, '_> {
             if let Some(synchronize) = synchronize {
                 synchronize(self, &ask.pool)?;
             }
-            swept = self.sweep(&ask.pool, ask.run_number)?;
+            // A worker looks after its own Claim alone.
+            if ask.actor.role != Role::Worker {
+                swept = self.sweep(&ask.pool, ask.run_number)?;
+            }
         }
         let parameters = self.parameters(ask, fresh)?;
         let request = FrozenRequest::new(
@@ -107,7 +114,17 @@ impl Launcher<'_, '_> {
         if self.staged {
             let (launches, next) = (Vec::new(), None);
             let reason = GroupState::StagedPreview.as_str();
-            return Ok(Granted { commit_id: None, recovered: false, reason, next, launches, swept });
+            let (lost, evaluated_at) = (Vec::new(), self.clock.now());
+            return Ok(Granted {
+                commit_id: None,
+                recovered: false,
+                reason,
+                next,
+                launches,
+                swept,
+                lost,
+                evaluated_at,
+            });
         }
         let (granted, opened) = self.commit(ask, &request, &parameters, resolver)?;
         Ok(Granted { launches: self.launch_all(&opened), swept, ..granted })
@@ -177,6 +194,7 @@ impl Launcher<'_, '_> {
         })?;
         // Taken from the publication itself: what was granted is known even if the queue cannot be read any more.
         let opened = groups(&publication.current.projection, &request.id);
+        let (lost, evaluated_at) = (publication.lost, publication.evaluated_at);
         let (commit_id, reason, next, recovered) = match publication.outcome {
             Outcome::PublishedNow { permit, stopped } => {
                 let (reason, next) = stopped.map_or(("granted", None), |(reason, next)| (reason, Some(next)));
@@ -192,7 +210,26 @@ impl Launcher<'_, '_> {
             Outcome::Done { reason, commit_id } => (commit_id, reason, None, true),
         };
         let (launches, swept) = (Vec::new(), Vec::new());
-        Ok((Granted { commit_id, recovered, reason, next, launches, swept }, opened))
+        Ok((Granted { commit_id, recovered, reason, next, launches, swept, lost, evaluated_at }, opened))
+    }
+
+    /// Walks the groups of a request that is committed already: what was never begun is launched, everything else is
+    /// reconciled. Nothing is decided anew.
+    ///
+    /// # Errors
+    /// `request_missing` for a request that is not in the ledger; a read that failed.
+    pub fn resume(&mut self, request_id: &RequestId) -> Result<Granted, LaunchError> {
+        ensure!(self.sender.role == Role::Dispatcher, ActorUnauthorized, "only a dispatcher grants and launches");
+        let current = self.ledger.read_present()?;
+        let accepted = current.projection.request(request_id.as_str());
+        let accepted = accepted.ok_or_else(|| Fault::from(Code::RequestMissing))?;
+        let commit_id = Some(accepted.commit_id.clone());
+        let opened = groups(&current.projection, request_id);
+        drop(current);
+        let (reason, next, swept, lost) = ("request_replayed", None, Vec::new(), Vec::new());
+        let evaluated_at = self.clock.now();
+        let launches = self.launch_all(&opened);
+        Ok(Granted { commit_id, recovered: true, reason, next, launches, swept, lost, evaluated_at })
     }
 
     /// Launches every group of a request, in order. One that cannot be launched stops none of the others.

@@ -139,14 +139,19 @@ impl Category {
         match code {
             C::WorkQueueIntentLimit | C::WorkQueueIntentTransportInvalid => Self::STAGED_INTENTS_INVALID,
             C::WorkQueueCollectionRunnerTempMissing => Self::STAGED_INTENTS_INVALID,
-            C::WorkQueueIntentInvalid | C::WorkQueueFinishInvalid | C::WorkQueueFinishScopeInvalid => {
-                Self::INTENT_INVALID
-            }
+            C::WorkQueueIntentInvalid
+            | C::WorkQueueControlIntentInvalid
+            | C::WorkQueueDispatchIntentInvalid
+            | C::WorkQueueOutputInvalid
+            | C::WorkQueueFinishInvalid
+            | C::WorkQueueFinishScopeInvalid => Self::INTENT_INVALID,
             C::WorkQueueIntentConflict | C::WorkQueueFinishConflict | C::RequestReused => Self::INTENT_CONFLICT,
             C::ClaimScopeRequired => Self::CLAIM_SCOPE_REQUIRED,
-            C::ClaimScopeInvalid | C::WorkQueueAssignmentMismatch | C::WorkQueueAssignmentPolicyMismatch => {
-                Self::CLAIM_SCOPE_INVALID
-            }
+            C::ClaimControlDeliveryInvalid
+            | C::ClaimOutputCount
+            | C::ClaimScopeInvalid
+            | C::WorkQueueAssignmentMismatch
+            | C::WorkQueueAssignmentPolicyMismatch => Self::CLAIM_SCOPE_INVALID,
             C::WorkQueueDispatchNotActive | C::AssignmentInvalid => Self::CLAIM_SCOPE_INVALID,
             C::WorkQueueRuntimeRoleInvalid
             | C::WorkQueueRuntimeRoleConflict
@@ -209,9 +214,12 @@ impl Category {
             | C::ApiConflict
             | C::HostUnsupported
             | C::RepositoryUnavailable => Self::GITHUB_UNAVAILABLE,
-            C::PublicationUnresolved | C::WorkQueueBindingNotDurable | C::WorkQueueReleaseNotDurable => {
-                Self::PUBLICATION_UNCERTAIN
-            }
+            C::PublicationUnresolved
+            | C::WorkQueueFinishNotDurable
+            | C::WorkQueueResultNotDurable
+            | C::WorkQueueBindingNotDurable
+            | C::WorkQueueReleaseNotDurable => Self::PUBLICATION_UNCERTAIN,
+            C::LaunchRejected => Self::LAUNCH_REJECTED,
             C::LaunchUnresolved | C::DispatchUnverified | C::WorkQueueLaunchMayHaveStarted => Self::LAUNCH_UNRESOLVED,
             C::RunBindingConflict
             | C::RunCorrelationMismatch
@@ -243,7 +251,15 @@ impl Category {
             | C::WorkQueueLedgerRepositoryMismatch => Self::LEDGER_INVALID,
             C::LedgerLimit | C::ResourceLimit => Self::LEDGER_LIMIT,
             C::WorkQueueSnapshotInvalid => Self::SNAPSHOT_INVALID,
-            C::DeliveryConflict | C::DeliveryVerifierRequired | C::EffectContractInvalid => Self::DELIVERY_UNVERIFIED,
+            C::DeliveryConflict
+            | C::DeliveryContractRequired
+            | C::DeliveryVerifierRequired
+            | C::EffectContractInvalid
+            | C::QueueControlNotCommitted
+            | C::QueueControlRequestMismatch
+            | C::WorkQueueClaimOwnershipChanged
+            | C::WorkQueueControlInventoryChanged
+            | C::WorkQueueDeliveryProofChanged => Self::DELIVERY_UNVERIFIED,
             C::SettingsInvalid
             | C::UsageInvalid
             | C::BranchInvalid

@@ -61,6 +61,7 @@ mod records;
 mod requirements;
 mod rooms;
 mod routes;
+mod safe_outputs;
 mod security;
 mod settings;
 mod stress;
