@@ -139,7 +139,12 @@ fn read(world: &mut World<'_>) -> Result<Option<Arc<Current>>, JobError> {
 /// A proposal of the compiled workflow is validated, compared with the installed Policy unless AW manages the queue, and
 /// never installed.
 fn check_proposal(world: &World<'_>, queue: Option<&Current>) -> Result<(), JobError> {
-    let Some(proposal) = read_proposal(world.variables.iter())? else { return Ok(()) };
+    let proposal = read_proposal(world.variables.iter()).map_err(|error| match error.code() {
+        // It is the proposal that lacks something, not the ledger.
+        Code::LedgerInvalid => JobError::from(error).recoded(Code::PolicyInvalid),
+        _ => error.into(),
+    })?;
+    let Some(proposal) = proposal else { return Ok(()) };
     let installed = queue.and_then(|current| current.projection.installed());
     let same = |policy: &Policy| policy.source == proposal.policy.source;
     let fits = proposal.policy.aw || installed.is_none_or(|installed| same(&installed.policy));

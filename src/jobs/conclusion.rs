@@ -63,7 +63,7 @@ fn compare(world: &mut World<'_>) -> Result<(String, Concluded), JobError> {
     };
     let now = queue.as_ref().map(|current| &current.projection);
     let extends = match (&before, now) {
-        (Some(before), Some(now)) => before.tip().is_none_or(|tip| now.knows_commit(tip)),
+        (Some(before), Some(now)) => holds(now, before),
         (Some(_), None) => false,
         (None, _) => true,
     };
@@ -86,6 +86,14 @@ fn compare(world: &mut World<'_>) -> Result<(String, Concluded), JobError> {
         _ => Vec::new(),
     };
     Ok((text, Concluded { work: now.map(|now| now.works().len()), commits, own }))
+}
+
+/// True if a queue holds what an earlier state of it ended with, compacted or not.
+fn holds(now: &Projection, before: &Projection) -> bool {
+    before
+        .requests()
+        .last()
+        .is_none_or(|last| now.request(last.request_id.as_str()).is_some_and(|known| known.commit_id == last.commit_id))
 }
 
 /// The snapshot of this very run.

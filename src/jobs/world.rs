@@ -78,13 +78,14 @@ pub struct Process {
 
 impl Process {
     /// Takes them from the environment: the run, the host, and the token of `GH_AW_WORK_QUEUE_TOKEN`, `GH_TOKEN` or
-    /// `GITHUB_TOKEN`.
+    /// `GITHUB_TOKEN`. `GH_AW_WORK_QUEUE_BRANCH` stands before the branch that is given.
     ///
     /// # Errors
     /// As [`Context::of_process`]; `branch_invalid`; `api_unauthenticated` without a token; `settings_invalid` for a
     /// host, token or proxy that is malformed; `git_unavailable`.
     pub fn open(branch: &str) -> Result<Self, JobError> {
-        let branch = Branch::new(branch)?;
+        let variables = Variables::of_process();
+        let branch = Branch::new(variables.get("GH_AW_WORK_QUEUE_BRANCH").unwrap_or(branch))?;
         let (context, host) = (Context::of_process()?, environment::host()?);
         let token = environment::token()?;
         let forge = environment::forge(host.clone(), &token)?;
@@ -92,7 +93,7 @@ impl Process {
         let credential = token.clone();
         let provider: TokenProvider = Arc::new(move || Ok(credential.clone()));
         let transport = Git::find(Environment::of_process())?.transport(remote, Some(provider), Bounds::default());
-        let (variables, paths) = (Variables::of_process(), Paths::of_process());
+        let paths = Paths::of_process();
         Ok(Self { context, variables, paths, host, token, forge, transport, branch })
     }
 

@@ -192,6 +192,8 @@ impl Launcher<'_, '_> {
             }
             Ok(decision)
         })?;
+        let capacity_blocked = matches!(&publication.outcome, Outcome::Nothing { reason, .. } if reason.ends_with("_blocked"))
+            || matches!(&publication.outcome, Outcome::PublishedNow { stopped: Some((reason, _)), .. } if reason.ends_with("_blocked"));
         // Taken from the publication itself: what was granted is known even if the queue cannot be read any more.
         let opened = groups(&publication.current.projection, &request.id);
         let (lost, evaluated_at) = (publication.lost, publication.evaluated_at);
@@ -209,6 +211,20 @@ impl Launcher<'_, '_> {
             }
             Outcome::Done { reason, commit_id } => (commit_id, reason, None, true),
         };
+        let claims: usize = opened.iter().map(|assignment| assignment.claims.len()).sum();
+        tracing::debug!(
+            target: "work-queue:scheduler",
+            assignments = opened.len(),
+            claims,
+            capacity_blocked,
+            "pack.complete"
+        );
+        tracing::debug!(
+            target: "work-queue:dispatch",
+            assignments = opened.len(),
+            recovered,
+            "intent.dispatch.published"
+        );
         let (launches, swept) = (Vec::new(), Vec::new());
         Ok((Granted { commit_id, recovered, reason, next, launches, swept, lost, evaluated_at }, opened))
     }

@@ -121,7 +121,9 @@ pub fn check_run(run: &Run, expected: &Expected<'_>) -> Result<WorkerRun, Fault>
     ensure!(actor && triggered, RunPrincipalMismatch, "the run acts for another account than the one that launched");
     let titled = run.display_title.as_deref().is_some_and(|title| carries(title, expected.dispatch_id.as_str()));
     ensure!(titled, RunCorrelationMismatch, "the run's title does not carry the dispatch");
-    Ok(WorkerRun { run_id: run.id.clone(), conclusion: ended(run) })
+    let checked = WorkerRun { run_id: run.id.clone(), conclusion: ended(run) };
+    tracing::debug!(target: "work-queue:native", terminal = checked.conclusion.is_some(), "run.validate.complete");
+    Ok(checked)
 }
 
 /// A run's workflow path, without the reference that some answers put after it.

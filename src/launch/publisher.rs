@@ -81,10 +81,14 @@ pub fn authenticate(
     role: Role,
     scope: &Scope,
 ) -> Result<Authenticated, LaunchError> {
+    tracing::debug!(target: "work-queue:native", "publisher.authenticate.start");
     first_attempt(role, context.run_attempt())?;
     let home = Home::read(client, context)?;
+    tracing::debug!(target: "work-queue:native", "repository.fetch.verified");
     let run = client.run(&home.name, context.run_id())?;
-    Ok(home.verify(run, context, context.run_attempt(), role, scope)?)
+    let authenticated = home.verify(run, context, context.run_attempt(), role, scope)?;
+    tracing::debug!(target: "work-queue:native", "publisher.authenticate.complete");
+    Ok(authenticated)
 }
 
 /// Authority as a worker ends with attempt 1 of the run.

@@ -249,6 +249,7 @@ impl Reconciler<'_, '_> {
                 return self.bound(dispatch_id);
             }
             attempts = n + 1;
+            tracing::debug!(target: "work-queue:reconciler", attempt = attempts, "discovery.attempt");
             let hint = if n == 0 {
                 let mut scanner = Scanner::new(self.host);
                 returned.cloned().or_else(|| current.projection.run_hint(dispatch_id, &mut scanner))

@@ -82,6 +82,14 @@ impl<'a> Launcher<'a, '_> {
         let dispatch_id = &assignment.dispatch_id;
         let current = self.ledger.read_present()?;
         let (dispatch, active) = stored(&current.projection, assignment)?;
+        tracing::debug!(
+            target: "work-queue:dispatch",
+            claims = assignment.claims.len(),
+            released = dispatch.released,
+            reserved = dispatch.phase == DispatchPhase::Reserved,
+            staged = self.staged,
+            "launch.assignment.checked"
+        );
         ensure!(
             active || dispatch.released,
             WorkQueueAssignmentPolicyMismatch,
@@ -117,11 +125,21 @@ impl<'a> Launcher<'a, '_> {
         };
         let report = match posted {
             Posted::Accepted { run_id, html_url } => {
+                tracing::debug!(target: "work-queue:dispatch", "launch.post.complete");
                 let report = self.accepted(dispatch_id, &run_id);
                 GroupReport { html_url: Some(html_url), run_id: Some(run_id), ..report }
             }
-            Posted::Rejected { status, request_id } => self.rejected(dispatch_id, status, &request_id),
+            Posted::Rejected { status, request_id } => {
+                tracing::debug!(
+                    target: "work-queue:dispatch",
+                    failed = true,
+                    http_status = status,
+                    "launch.post.definitive_rejection"
+                );
+                self.rejected(dispatch_id, status, &request_id)
+            }
             Posted::Unknown { .. } => {
+                tracing::debug!(target: "work-queue:dispatch", failed = true, "launch.post.failed");
                 self.doubt(dispatch_id, None, None);
                 GroupReport::new(dispatch_id, GroupState::LaunchUnresolved)
             }
@@ -144,6 +162,7 @@ impl<'a> Launcher<'a, '_> {
         }
         let launch = self.launch.ok_or_else(|| Fault::from(Code::WorkQueueDispatchCredentialValidatorRequired))?;
         let proof = launch.prove(profile)?;
+        tracing::debug!(target: "work-queue:dispatch", "launch.credential.checked");
         let principal = proof.principal_for(launch.client(), profile)?.clone();
         // A host that cannot answer with the run's identity is refused before anything is begun (decision 64).
         launch.client().versions()?;
@@ -188,11 +207,18 @@ impl<'a> Launcher<'a, '_> {
             }))])
         });
         match published {
-            Ok(stepped) => Ok(stepped.permit),
+            Ok(stepped) => {
+                let elected = stepped.permit.is_some();
+                tracing::debug!(target: "work-queue:dispatch", elected, "launch.start_marker.persisted");
+                Ok(stepped.permit)
+            }
             // Whatever went wrong, a marker may exist: from here on there is only reconciliation.
             Err(error) => match self.ledger.read_present() {
                 Ok(current) if find(&current.projection, dispatch_id)?.phase != DispatchPhase::Reserved => Ok(None),
-                _ => Err(error),
+                _ => {
+                    tracing::debug!(target: "work-queue:dispatch", failed = true, "launch.start_marker.failed");
+                    Err(error)
+                }
             },
         }
     }
@@ -211,6 +237,7 @@ impl<'a> Launcher<'a, '_> {
             && current.projection.knows_commit(permit.commit_id());
         ensure!(ours, LaunchUnresolved, "the start marker is not this sender's any more");
         drop((current, permit));
+        tracing::debug!(target: "work-queue:dispatch", "launch.post.start");
         let inputs = [("work_queue_assignment", ready.input.as_str())];
         Ok(launch.client().dispatch(self.repository, &ready.file, &ready.tag, &inputs))
     }
@@ -223,8 +250,12 @@ impl<'a> Launcher<'a, '_> {
             Ok(run) => {
                 let at = self.clock.now();
                 match bind(&mut *self.ledger, self.sender, dispatch_id, &run, EvidenceSource::GithubApi, at) {
-                    Ok(_) => return GroupReport::new(dispatch_id, GroupState::Bound),
+                    Ok(_) => {
+                        tracing::debug!(target: "work-queue:dispatch", "launch.binding.persisted");
+                        return GroupReport::new(dispatch_id, GroupState::Bound);
+                    }
                     Err(error) => {
+                        tracing::debug!(target: "work-queue:dispatch", failed = true, "launch.binding.failed");
                         // The run itself is verified, so it is worth keeping as a hint.
                         self.doubt(dispatch_id, Some(run_id), Some(&run));
                         error
@@ -236,6 +267,7 @@ impl<'a> Launcher<'a, '_> {
                 error
             }
         };
+        tracing::debug!(target: "work-queue:dispatch", failed = true, "launch.unresolved");
         let state = match failed.code() {
             Code::RunBindingConflict => GroupState::RunBindingConflict,
             _ => GroupState::LaunchUnresolved,
@@ -345,7 +377,9 @@ impl<'a> Launcher<'a, '_> {
                 credential_principal: None,
             }))])
         });
-        tracing::debug!(written = written.is_ok(), "launch is uncertain");
+        if written.is_err() {
+            tracing::debug!(target: "work-queue:dispatch", failed = true, "launch.uncertain_marker.failed");
+        }
     }
 
     pub(super) fn reconciler(&mut self) -> Reconciler<'a, '_> {

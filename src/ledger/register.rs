@@ -78,7 +78,9 @@ pub(super) fn publish(
     check_request(&register.means(), request)?;
     let retries = register.means().retries;
     let mut lost = Vec::new();
+    tracing::debug!(target: "work-queue:store", max_retries = retries.attempts() - 1, "request.publish.start");
     for number in 0..retries.attempts() {
+        tracing::debug!(target: "work-queue:store", attempt = number + 1, "request.publish.attempt");
         let base = match register.read() {
             Ok(Queue::Present(current)) => Some(current),
             Ok(Queue::Absent) => None,
@@ -91,6 +93,7 @@ pub(super) fn publish(
         let (generated, observed) = match (step, &base) {
             (Step::Write(generated), base) => (*generated, base.as_ref().map(|current| current.commit)),
             (Step::Committed(commit_id), Some(current)) => {
+                tracing::debug!(target: "work-queue:store", attempt = number + 1, "request.recovered");
                 // An earlier push of this call can land during the pause.
                 let outcome = if lost.is_empty() {
                     Outcome::AlreadyCommitted { commit_id }
@@ -100,10 +103,13 @@ pub(super) fn publish(
                 return Ok(Publication { outcome, current: Arc::clone(current), evaluated_at: at, lost });
             }
             (Step::End(outcome), Some(current)) => {
+                tracing::debug!(target: "work-queue:store", "request.publish.no_operations");
                 return Ok(Publication { outcome, current: Arc::clone(current), evaluated_at: at, lost });
             }
             _ => return Err(LedgerError::internal("a first submission was decided without a commit")),
         };
+        let operations = generated.commit.operations.len();
+        tracing::debug!(target: "work-queue:store", operations, "request.candidate.checked");
         let stopped = generated.stopped.clone();
         let commit_id = generated.commit.id.clone();
         if let (None, Some(proposal)) = (&base, proposal) {
@@ -113,11 +119,14 @@ pub(super) fn publish(
         // The next read then extends the only copy of what was read, instead of a second one.
         drop(base);
         if result == PushOutcome::Acknowledged {
+            let attempt = number + 1;
+            tracing::debug!(target: "work-queue:store", operations, attempt, "request.publish.complete");
             let current = Arc::new(next);
             register.adopt(&current);
             let outcome = Outcome::PublishedNow { permit: LaunchPermit::new(commit_id), stopped };
             return Ok(Publication { outcome, current, evaluated_at: at, lost });
         }
+        tell_lost(&result, number + 1 < retries.attempts());
         lost.push(Attempt { number: number + 1, observed, result });
         if let Some(recovered) = recover(register, request, at, &mut lost)? {
             return Ok(recovered);
@@ -127,7 +136,19 @@ pub(super) fn publish(
             break;
         }
     }
+    tracing::debug!(target: "work-queue:store", attempts = lost.len(), "request.publish.exhausted");
     Err(unresolved(&lost, None))
+}
+
+/// An attempt that was not acknowledged, for the log.
+fn tell_lost(result: &PushOutcome, retry_available: bool) {
+    let conflict = matches!(result, PushOutcome::Conflict | PushOutcome::UpToDate);
+    let ambiguous = matches!(result, PushOutcome::Ambiguous(_));
+    if let PushOutcome::Denied(error) = result {
+        let http_status = error.status();
+        tracing::debug!(target: "work-queue:store", failed = true, http_status, "request.publish.write_failed");
+    }
+    tracing::debug!(target: "work-queue:store", conflict, ambiguous, retry_available, "request.publish.recovery");
 }
 
 /// One decision, from scratch, and its time: the request may be committed already, and what is decided must be one step

@@ -48,6 +48,7 @@ impl Retries {
             return Ok(false);
         }
         let delay = (50_u64 << attempt.min(10)).min(1000) + entropy.below(JITTER_MS)?;
+        tracing::debug!(target: "work-queue:store", delay_ms = delay, "request.publish.backoff");
         clock.sleep(Duration::from_millis(delay));
         Ok(true)
     }

@@ -7,6 +7,7 @@ mod config;
 mod dispatch;
 mod doctor;
 mod gates;
+mod jobs;
 mod settle;
 
 use std::path::PathBuf;

@@ -78,6 +78,7 @@ impl Forge for Port<'_> {
                 rate_reset: number("x-ratelimit-reset"),
                 date: At::new(answer.at).ok(),
                 location: text("location").as_deref().and_then(below),
+                elsewhere: text("location").filter(|location| !location.starts_with(self.host.api())),
                 accepted_permissions: text("x-accepted-github-permissions"),
                 oauth_scopes: text("x-oauth-scopes"),
             },
