@@ -89,7 +89,7 @@ keep=" PATH HOME TMPDIR LANG LC_ALL DEBUG ACTIONS_RUNNER_DEBUG \
   HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY http_proxy https_proxy no_proxy all_proxy SSL_CERT_FILE SSL_CERT_DIR \
   RUNNER_TEMP RUNNER_DEBUG RUNNER_OS RUNNER_ARCH RUNNER_NAME RUNNER_ENVIRONMENT RUNNER_TOOL_CACHE RUNNER_WORKSPACE \
   GH_AW_WORK_QUEUE_ENABLED GH_AW_WORK_QUEUE_ROLE GH_AW_WORK_QUEUE_SNAPSHOT GH_AW_WORK_QUEUE_INTENTS \
-  GH_AW_WORK_QUEUE_FINISH_INTENT GH_AW_MCP_LOG_DIR GITHUB_SERVER_URL "
+  GH_AW_WORK_QUEUE_FINISH_INTENT GH_AW_MCP_LOG_DIR GH_AW_MCP_CLI_AUDIT_DIR GITHUB_SERVER_URL "
 if [ -n "$trusted" ] || [ "$mode" = collect ]; then
   keep="$keep CI GITHUB_ACTIONS GITHUB_ACTION GITHUB_ACTOR GITHUB_ACTOR_ID GITHUB_API_URL GITHUB_BASE_REF GITHUB_ENV \
     GITHUB_EVENT_NAME GITHUB_EVENT_PATH GITHUB_GRAPHQL_URL GITHUB_HEAD_REF GITHUB_JOB GITHUB_OUTPUT GITHUB_PATH \
@@ -98,12 +98,14 @@ if [ -n "$trusted" ] || [ "$mode" = collect ]; then
     GITHUB_STEP_SUMMARY GITHUB_TRIGGERING_ACTOR GITHUB_WORKFLOW GITHUB_WORKFLOW_REF GITHUB_WORKFLOW_SHA \
     GITHUB_WORKSPACE GITHUB_AW_OTEL_TRACE_ID GITHUB_AW_OTEL_PARENT_SPAN_ID "
 fi
+# The retired ways to seed a queue are passed on so that they are refused, and not silently left out.
 if [ -n "$trusted" ]; then
   keep="$keep GH_AW_WORK_QUEUE_BRANCH GH_AW_WORK_QUEUE_CONTRACT GH_AW_WORK_QUEUE_CONTROL_CONFIG \
     GH_AW_WORK_QUEUE_DEPENDENCY_READ_CREDENTIALS GH_AW_WORK_QUEUE_DISPATCH_BUDGET GH_AW_WORK_QUEUE_INTENT_ORIGIN \
     GH_AW_WORK_QUEUE_ISSUES GH_AW_WORK_QUEUE_JOB_RESULTS GH_AW_WORK_QUEUE_MAX_DISPATCHES GH_AW_WORK_QUEUE_POLICY \
     GH_AW_WORK_QUEUE_POLICY_PARTS GH_AW_WORK_QUEUE_REQUIRE_ASSIGNMENT GH_AW_WORK_QUEUE_VISIBLE_WORK \
-    GH_AW_SAFE_OUTPUTS_STAGED GH_AW_SAFE_OUTPUTS_HANDLER_CONFIG GH_AW_AGENT_OUTPUT "
+    GH_AW_SAFE_OUTPUTS_STAGED GH_AW_SAFE_OUTPUTS_HANDLER_CONFIG GH_AW_AGENT_OUTPUT \
+    GH_AW_WORK_QUEUE_SEED GH_AW_WORK_QUEUE_INITIALIZE GH_AW_WORK_QUEUE_INITIALIZATION_CONTEXT "
 fi
 
 # True for a variable that stays. Chunks of a Policy proposal and tokens for foreign repositories are numbered.
@@ -184,12 +186,17 @@ if [ -n "$trusted" ]; then
     give GH_AW_WORK_QUEUE_CONTROL_CONFIG "$config"
   fi
 fi
-unset WQ_INPUT_TOKEN WQ_INPUT_LAUNCH_TOKEN
+
+GH_AW_WORK_QUEUE_BRANCH=${GH_AW_WORK_QUEUE_BRANCH:-}
 
 # --- run --------------------------------------------------------------------------------------------------------------
 case "$mode" in
   tool) set -- "$binary" tool "$tool" "${arguments:-"{}"}" ;;
   *) set -- "$binary" "$mode" ${phase:+--phase "$phase"} ;;
+esac
+# The queue branch is a flag of the command line.
+case "$trusted$GH_AW_WORK_QUEUE_BRANCH" in
+  1?*) set -- "$@" "--branch=$GH_AW_WORK_QUEUE_BRANCH" ;;
 esac
 # Some shells hand on variables whose names no shell can spell, or that cannot be unset.
 odd=$(env | while IFS= read -r line; do

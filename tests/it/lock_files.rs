@@ -268,11 +268,13 @@ fn no_member_selects_a_backend() {
         assert_eq!(findings(&front, Given::default()), [(true, "tools.work-queue.storage")]);
     }
     assert_eq!(findings("tools: {work-queue: false}", Given::default()), [(true, "tools.work-queue")]);
-    let lax = "tools: {work-queue: {worker: true, require-assignment: false}}";
+    let lax = "on: workflow_dispatch\ntools: {work-queue: {worker: true, require-assignment: false}}";
     assert_eq!(findings(lax, Given::default()), [(true, "tools.work-queue.require-assignment")]);
-    for fine in
-        ["tools: {work-queue: true}", "tools: {work-queue: {worker: true, require-assignment: true}}", "on: push"]
-    {
+    for fine in [
+        "tools: {work-queue: true}",
+        "on: workflow_dispatch\ntools: {work-queue: {worker: true, require-assignment: true}}",
+        "on: push",
+    ] {
         assert_eq!(findings(fine, Given::default()), []);
     }
 }

@@ -1,6 +1,7 @@
 //! The integration tests, in one binary so that they link once.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a test may stop and may explain")]
 
+mod action_yml;
 mod actions_runner;
 mod authenticate;
 mod bad_input;
@@ -48,6 +49,7 @@ mod github_sim;
 mod github_sim_doors;
 mod github_sim_shapes;
 mod hostile_repository;
+mod init;
 mod jobs;
 mod lifecycle;
 mod live_data;
@@ -68,3 +70,4 @@ mod stress;
 #[path = "../support/mod.rs"]
 mod support;
 mod tree;
+mod workflow_checks;
