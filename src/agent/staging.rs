@@ -48,8 +48,9 @@ impl StagedFile {
             }
             Err(_) => return Err(unwritable()),
         };
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| Fault::new(Code::IoFailed, "another process stages an intent at this moment; call again"))?;
+        // A file system without locks has none to offer; what it holds is checked all the same.
+        let busy = flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK);
+        ensure!(!busy, IoFailed, "another process stages an intent at this moment; call again");
         let status = fstat(&file).map_err(|_| unwritable())?;
         let plain = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile && status.st_nlink == 1;
         ensure!(plain, WorkQueueIntentLimit, "the file of staged intents is no plain file with one name");

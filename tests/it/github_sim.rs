@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::github::{
     ADMIN, Endpoint, Entry, Faults, Github, JOB, LAUNCH, Lifecycle, NOTHING, NewRun, OCTO_WIDGETS, READER, REST,
-    Strike, WRITER, covered, schemas_available,
+    Strike, VERSION, WRITER, covered, schemas_available,
 };
 use crate::support::tell;
 
@@ -69,6 +69,12 @@ fn every_endpoint_answers_as_the_published_schemas_say() {
     assert_eq!(shown["actor"]["id"], github.account_id("queue-launcher[bot]"));
     let listing = format!("{WORKER}/runs?event=workflow_dispatch&head_sha={sha}&per_page=50&page=1");
     assert_eq!(get(JOB, &listing)["total_count"], 1);
+    let artifact = github.upload(run, "activation", Vec::new());
+    let artifacts = get(JOB, &format!("{repository}/actions/runs/{run}/artifacts?per_page=100&page=1"));
+    assert_eq!(artifacts["artifacts"][0]["id"], artifact);
+    let target = format!("{repository}/actions/artifacts/{artifact}/zip");
+    let address = github.ask("GET", JOB, &target, None, VERSION);
+    assert_eq!((address.status, address.header("location").is_some()), (302, true));
     assert_eq!(github.post(WRITER, &format!("{repository}/actions/runs/{run}/cancel"), &Value::Null).status, 202);
     github.complete_run(run, "cancelled");
     assert_eq!(github.post(WRITER, &format!("{repository}/actions/runs/{run}/cancel"), &Value::Null).status, 409);

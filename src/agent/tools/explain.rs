@@ -1,18 +1,18 @@
 //! `work_queue_explain` (jobs.md 4.6). The explanation is the operator's own, by the same functions as the scheduler.
 
-use super::{Toolbox, text};
+use super::{Toolbox, named};
 use crate::engine::Projection;
 use crate::engine::state::WorkState;
 use crate::protocol::fault::ensure;
 use crate::protocol::json::{Value, Writer};
-use crate::protocol::{Fault, PoolName, Wire as _, WorkId};
+use crate::protocol::{Code, Fault, PoolName, Wire as _, WorkId};
 
 impl Toolbox<'_> {
     /// Why one Work is or is not next, at the time of the snapshot.
     pub(super) fn explain(&self, arguments: &Value) -> Result<String, Fault> {
         tracing::debug!(target: "work-queue:mcp", "snapshot.explain.start");
-        let id = WorkId::new(text(arguments, "work").unwrap_or_default())?;
-        let pool = text(arguments, "pool").map(PoolName::new).transpose()?;
+        let id = named(arguments, "work", WorkId::new)?.ok_or_else(|| Fault::from(Code::RequestInvalid))?;
+        let pool = named(arguments, "pool", PoolName::new)?;
         ensure!(self.shows(id.as_str()), WorkQueueReadScopeDenied, "this Work is outside what reads may show");
         let found =
             self.view.projection.as_ref().and_then(|projection| Some((projection, projection.work(id.as_str())?)));

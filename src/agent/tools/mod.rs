@@ -15,7 +15,7 @@ use super::schema::check;
 use super::snapshot::SnapshotView;
 use crate::engine::WorkView;
 use crate::protocol::json::{Members, Scanner, Value};
-use crate::protocol::{Fault, RuntimeRole, Wire as _};
+use crate::protocol::{Code, Fault, RuntimeRole, Wire as _};
 
 /// Fills a buffer with random bytes.
 pub type Random<'a> = &'a dyn Fn(&mut [u8]) -> Result<(), Fault>;
@@ -99,6 +99,12 @@ impl<'a> Toolbox<'a> {
         });
         members.name("view", |w| w.string("activation_snapshot"));
     }
+}
+
+/// An argument that is an identity, if it was given.
+fn named<T>(arguments: &Value, name: &str, of: impl Fn(String) -> Result<T, Fault>) -> Result<Option<T>, Fault> {
+    let refused = |_| Fault::new(Code::RequestInvalid, format!("{name} is 1 to 256 bytes without control characters"));
+    text(arguments, name).map(|text| of(text.to_owned()).map_err(refused)).transpose()
 }
 
 /// A string argument.

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Toolbox, text};
+use super::{Toolbox, named, text};
 use crate::engine::Projection;
 use crate::engine::schedule::comparison::Comparison;
 use crate::engine::schedule::explain::reason_label;
@@ -50,8 +50,8 @@ impl Ask {
             _ => Vec::new(),
         };
         Ok(Self {
-            pool: PoolName::new(text(arguments, "pool").unwrap_or(DEFAULT_POOL))?,
-            work: text(arguments, "work").map(WorkId::new).transpose()?,
+            pool: named(arguments, "pool", PoolName::new)?.map_or_else(|| PoolName::new(DEFAULT_POOL), Ok)?,
+            work: named(arguments, "work", WorkId::new)?,
             limit: number("limit", DEFAULT_LIMIT),
             offset: number("offset", 0),
             sort,

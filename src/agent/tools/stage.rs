@@ -1,7 +1,7 @@
 //! The tools that stage an intent (jobs.md 4.7 to 4.10). What is checked here against the snapshot's Policy is early advice
 //! (decisions 29, 70); a trusted job decides.
 
-use super::{Toolbox, text};
+use super::{Toolbox, named, text};
 use crate::agent::intent::{Intent, IntentKind, parse_finishes};
 use crate::agent::staging::StagedFile;
 use crate::engine::Projection;
@@ -71,7 +71,7 @@ impl Toolbox<'_> {
     /// `work_queue_dispatch_next`.
     pub(super) fn dispatch_next(&mut self, arguments: &Value) -> Result<String, Fault> {
         let member = self.scope(arguments)?;
-        let pool = PoolName::new(text(arguments, "pool").unwrap_or_default())?;
+        let pool = named(arguments, "pool", PoolName::new)?.ok_or_else(|| Fault::from(Code::RequestInvalid))?;
         if let Some(projection) = &self.view.projection {
             let installed = projection.rules()?.policy.pools.contains_key(&pool);
             ensure!(installed, PolicyInvalid, "the pool is not installed");

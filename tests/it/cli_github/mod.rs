@@ -8,6 +8,7 @@ mod dispatch;
 mod doctor;
 mod gates;
 mod jobs;
+mod replay;
 mod settle;
 
 use std::path::PathBuf;

@@ -45,7 +45,7 @@ fn conversation() -> Vec<u8> {
 }
 
 /// True if system calls can be traced here. Where CI is set they must be.
-fn can_trace() -> bool {
+pub(super) fn can_trace() -> bool {
     let traced = Command::new("strace").args(["-f", "-e", "trace=network", "true"]).output();
     let can = traced.is_ok_and(|output| output.status.success());
     assert!(can || std::env::var_os("CI").is_none(), "strace is missing or may not trace");

@@ -1,5 +1,6 @@
 //! The agent's side: the MCP server, `wq tool`, staging and collection, and what an agent cannot reach by any file.
 
+mod captured;
 mod collected;
 mod confined;
 mod desk;

@@ -237,6 +237,11 @@ fn an_explanation_is_the_operators() {
         (-32603, "work_queue_read_scope_denied".to_owned())
     );
     assert_eq!(desk.refused(READ, &json!({"pool": "other"})), (-32603, "policy_invalid".to_owned()));
+    for name in ["work", "pool"] {
+        // 200 characters and 400 bytes.
+        let long = json!({name: "\u{e9}".repeat(200)});
+        assert_eq!(desk.refused(READ, &long), (-32603, "request_invalid".to_owned()));
+    }
 }
 
 /// O-213: what is asked later is answered from the same snapshot; what was staged meanwhile is not in it.
@@ -273,4 +278,33 @@ fn claims_and_reservations_are_counted() {
     let other = json!({"work": work_id("graph", "b")});
     let answer = Desk::new("dispatcher", &snapshot(&unbound, DISPATCHER, None)).ask(READ, &other);
     assert_eq!(answer["native_reservations"], json!({"outstanding": 0, "unbound": 0}));
+}
+
+/// S-487, S-569: whatever the graph, an item lists at most eight unresolved edges and sixty-four ancestors, with the count of
+/// all edges beside; a page has at most 128 items; no answer holds the log.
+#[test]
+fn answers_are_bounded() {
+    let keys: Vec<String> = (0..200).map(|n| format!("n{n}")).collect();
+    let mut nodes: Vec<Node> = Vec::new();
+    for (n, key) in keys.iter().enumerate() {
+        let node = Node::new(key).graph("deep");
+        nodes.push(if n == 0 { node } else { node.after(&keys[n - 1]) });
+    }
+    let wide: Vec<Node> = (0..20).map(|n| Node::new(&format!("w{n}")).graph("wide")).collect();
+    let join = (0..20).fold(Node::new("join").graph("wide"), |node, n| node.after(&format!("w{n}")));
+    let mut queue = Queue::open(&policy(), &nodes);
+    queue.submit(PRODUCER, 1_100, &[wide, vec![join]].concat()).unwrap();
+    let desk = Desk::new("dispatcher", &snapshot(&queue, DISPATCHER, None));
+    let page = desk.ask(READ, &json!({"limit": 128}));
+    assert_eq!((ids(&page).len(), &page["next_offset"]), (128, &json!(128)));
+    assert_eq!(desk.call(READ, &json!({"limit": 129})).unwrap_err().0, -32602);
+    let deepest = desk.ask(EXPLAIN, &json!({"work": work_id("deep", "n199")}));
+    assert_eq!(deepest["explanation"]["blocking_path"].as_array().unwrap().len(), 64);
+    let joined = desk.ask(EXPLAIN, &json!({"work": work_id("wide", "join")}));
+    assert_eq!(joined["explanation"]["unresolved"].as_array().unwrap().len(), 8);
+    assert_eq!(joined["explanation"]["unresolved_total"], 20);
+    for answer in [page, deepest, joined] {
+        let text = answer.to_string();
+        assert!(!text.contains("transactionLog") && !text.contains("operations") && text.len() < 512 * 1024);
+    }
 }

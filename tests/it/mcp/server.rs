@@ -281,6 +281,31 @@ fn an_undrained_stderr_blocks_nothing() {
     assert!(child.wait().unwrap().success());
 }
 
+/// S-487: a line beyond the bound is passed over without being held: a line of 400 MiB costs the server no more memory
+/// than its bound.
+#[test]
+fn an_oversized_line_is_not_held() {
+    let desk = Desk::new("dispatcher", &absent("dispatcher"));
+    let mut child = desk.command(&["mcp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let block = vec![b'x'; 1024 * 1024];
+    for _ in 0..400 {
+        input.write_all(&block).unwrap();
+    }
+    input.write_all(b"\n").unwrap();
+    input.write_all(PING).unwrap();
+    let mut answer = String::new();
+    output.read_line(&mut answer).unwrap();
+    assert!(answer.contains("after"), "{answer}");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(peak < 96 * 1024, "the server's memory grew to {peak} kB");
+    drop(input);
+    assert!(child.wait().unwrap().success());
+}
+
 /// Decision 75: without a role, or with an unknown one, status 2; with a snapshot that is refused, status 3, one line
 /// that quotes nothing, and no answer.
 #[test]

@@ -37,6 +37,11 @@ impl World {
                 }
                 Ok(Reply::ok(self.show(&run, attempt)))
             }
+            Endpoint::Artifacts => {
+                let run = self.find_run(request, id)?;
+                Ok(self.list_artifacts(request, id, run.id))
+            }
+            Endpoint::ArtifactZip => self.artifact_address(request, id),
             Endpoint::Cancel => {
                 let run = self.find_run(request, id)?;
                 if run.completed() {

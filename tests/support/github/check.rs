@@ -16,7 +16,7 @@ use super::rest::Request;
 use super::shape;
 use super::world::Edition;
 
-/// Endpoints of which a reply with status 2xx was found valid.
+/// Endpoints of which a reply with status 2xx, or 302 where that is success, was found valid.
 static COVERED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Whether the schemas are installed.
@@ -146,7 +146,7 @@ fn inspect_reply(edition: Edition, request: &Request, status: u16, body: Option<
             rest_reply(description, endpoint, status, body)
         }
     };
-    if found.is_empty() && status < 300 {
+    if found.is_empty() && (status < 300 || status == 302) {
         COVERED.lock().unwrap().insert(name.clone());
     }
     found.into_iter().map(|what| format!("{name}: reply {status}: {what}")).collect()

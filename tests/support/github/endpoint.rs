@@ -16,6 +16,8 @@ pub(crate) enum Endpoint {
     Dispatch,
     Run,
     Attempt,
+    Artifacts,
+    ArtifactZip,
     Cancel,
     Rerun,
     Issue,
@@ -35,9 +37,9 @@ pub(crate) enum Endpoint {
 }
 
 use Endpoint::{
-    Account, ActionsPermissions, Attempt, BranchRules, Cancel, Contents, CreateRef, Dispatch, GetRef, GitFetch,
-    GitPush, GraphQl, Issue, Meta, Pull, RateLimit, Repository, Rerun, Run, Unknown, User, Versions, Workflow,
-    WorkflowRuns,
+    Account, ActionsPermissions, ArtifactZip, Artifacts, Attempt, BranchRules, Cancel, Contents, CreateRef, Dispatch,
+    GetRef, GitFetch, GitPush, GraphQl, Issue, Meta, Pull, RateLimit, Repository, Rerun, Run, Unknown, User, Versions,
+    Workflow, WorkflowRuns,
 };
 
 /// An endpoint, its method, its template and the permission that it needs.
@@ -70,6 +72,13 @@ pub(crate) const REST: &[Row] = &[
         Attempt,
         "GET",
         "/repos/{owner}/{repo}/actions/runs/{run_id}/attempts/{attempt_number}",
+        Some((Area::Actions, Level::Read)),
+    ),
+    (Artifacts, "GET", "/repos/{owner}/{repo}/actions/runs/{run_id}/artifacts", Some((Area::Actions, Level::Read))),
+    (
+        ArtifactZip,
+        "GET",
+        "/repos/{owner}/{repo}/actions/artifacts/{artifact_id}/{archive_format}",
         Some((Area::Actions, Level::Read)),
     ),
     (Cancel, "POST", "/repos/{owner}/{repo}/actions/runs/{run_id}/cancel", Some((Area::Actions, Level::Write))),

@@ -8,6 +8,7 @@
 #![allow(dead_code, unused_imports, reason = "each test binary and each test uses its own part")]
 
 mod actions;
+mod artifacts;
 mod ask;
 mod build;
 mod call;
@@ -29,6 +30,7 @@ mod time;
 mod workflow_file;
 mod world;
 
+pub(crate) use artifacts::{Packed, zip};
 pub(crate) use ask::VERSION;
 pub(crate) use build::{
     ADMIN, JOB, LAUNCH, NOTHING, OCTO_WIDGETS, READER, WRITER, dispatcher_lock, worker_lock, worker_source,

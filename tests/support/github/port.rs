@@ -86,6 +86,12 @@ impl Forge for Port<'_> {
         })
     }
 
+    fn fetch(&self, address: &str, most: u64) -> Result<Option<Vec<u8>>, Broken> {
+        let stored = self.github.store(address).ok_or(Broken::Unreachable)?;
+        let most = usize::try_from(most).unwrap_or(usize::MAX).saturating_add(1);
+        Ok((stored.status == 200).then(|| stored.body[..stored.body.len().min(most)].to_vec()))
+    }
+
     fn host(&self) -> &Host {
         &self.host
     }

@@ -170,6 +170,9 @@ pub(crate) struct World {
     pub(super) repositories: BTreeMap<u64, Repository>,
     pub(super) names: HashMap<String, Named>,
     pub(super) runs: BTreeMap<u64, Record>,
+    pub(super) artifacts: Vec<super::artifacts::Artifact>,
+    /// Whether each download from the storage came with a token.
+    pub(super) downloads: Vec<bool>,
     /// Counts changes of runs.
     pub(super) version: u64,
     /// How many reads of a new run show its title unpopulated.
@@ -198,6 +201,8 @@ impl World {
             repositories: BTreeMap::new(),
             names: HashMap::new(),
             runs: BTreeMap::new(),
+            artifacts: Vec::new(),
+            downloads: Vec::new(),
             version: 0,
             title_lag: 0,
             rate_limit: None,
