@@ -61,6 +61,8 @@ pub fn grant_status(evaluation: &Evaluation<'_>, granted: usize) -> (&'static st
     let partial = i64::try_from(granted).is_ok_and(|granted| granted < evaluation.requested_claims);
     if evaluation.recovered {
         ("request_replayed", None)
+    } else if granted == 0 && reason.starts_with("external_") {
+        ("no_eligible_work", Some(reason))
     } else if granted == 0 {
         (reason, Some(reason))
     } else if partial {

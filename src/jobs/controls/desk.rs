@@ -39,6 +39,8 @@ pub(super) struct Desk<'d> {
     pub(super) staged: bool,
     pub(super) scanner: Scanner,
     pub(super) remaining: u32,
+    /// What the first intent that was not carried out ended with.
+    pub(super) failed: Option<JobError>,
     assignment: Option<&'d Assignment>,
     known: BTreeMap<Option<Handle>, Requester>,
 }
@@ -98,6 +100,7 @@ impl<'d> Desk<'d> {
             staged,
             scanner,
             remaining: config.budget,
+            failed: None,
             assignment: given.assignment.as_ref(),
             known: BTreeMap::new(),
         })

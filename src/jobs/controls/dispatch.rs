@@ -236,6 +236,7 @@ impl<'d> Desk<'d> {
         tracing::debug!(target: "work-queue:dispatch", failed = true, http_status = error.status(), "intent.process.blocked");
         let control = self.control(&current.projection, told.id)?;
         let receipt = told.blocked(&current, &error, control);
+        self.failed.get_or_insert(error);
         self.remaining = self.remaining.saturating_sub(receipt.dispatches.unwrap_or(0) as u32);
         Ok(receipt)
     }

@@ -64,7 +64,7 @@ impl Told<'_> {
                 request_id: self.id,
                 requested_claims: self.wanted.max_claims,
                 requested_dispatches: self.wanted.max_dispatches,
-                reason: granted.reason,
+                reason: self.reason(granted, &current.projection),
                 blocked_work_id: blocked.map(|id| id.as_str()),
                 recovered: granted.recovered,
                 sha: &current.commit.to_string(),
@@ -74,7 +74,10 @@ impl Told<'_> {
                 lost: &lost,
             };
             let status = crate::report::grant::grant_status(&evaluation, claims(&current.projection, self.id));
-            (grant_receipt(&current.projection, &evaluation), status.0)
+            (
+                grant_receipt(&current.projection, &evaluation),
+                if committed { status.0 } else { status.1.unwrap_or(status.0) },
+            )
         });
         let (full, word) = full.unzip();
         Receipt {
@@ -87,6 +90,23 @@ impl Told<'_> {
             control,
             receipt: full,
             ..self.told(status)
+        }
+    }
+
+    /// Why the prefix ended, as exactly as the queue tells: what came after its last winner, or the gates that hold back
+    /// whatever waits.
+    fn reason(&self, granted: &Granted, projection: &Projection) -> &'static str {
+        match (granted.reason, &granted.next) {
+            ("prefix_complete", Some(next)) => next.reason,
+            ("no_eligible_work", _) => {
+                let waiting =
+                    projection.works().filter(|work| work.state() == "available" && work.work.pool == self.wanted.pool);
+                let labels: Vec<&str> =
+                    waiting.map(|work| projection.view_work(work, granted.evaluated_at, None).label).collect();
+                let gates = ["external_unavailable", "external_wait"];
+                gates.into_iter().find(|gate| labels.contains(gate)).unwrap_or(granted.reason)
+            }
+            (reason, _) => reason,
         }
     }
 

@@ -44,7 +44,7 @@ pub fn run(world: &mut World<'_>, connect: &dyn Connect) -> Result<Document, Job
     }
     tracing::debug!(target: "work-queue:dispatch", "controls.start");
     let (document, error) = match attempt(world, connect) {
-        Ok(document) => (document, None),
+        Ok(done) => done,
         Err(error) => {
             let receipts = vec![Receipt::blocked(None, trouble(&error))];
             (Document { receipts, remaining: 0 }, Some(error))
@@ -88,11 +88,12 @@ pub(super) fn trouble(error: &JobError) -> Trouble {
     Trouble { code: error.code(), reason: category.name, explanation: category.explanation, action: category.action }
 }
 
-fn attempt(world: &mut World<'_>, connect: &dyn Connect) -> Result<Document, JobError> {
+/// The receipts, and what the first intent that was not carried out ended with.
+fn attempt(world: &mut World<'_>, connect: &dyn Connect) -> Result<(Document, Option<JobError>), JobError> {
     let given = Given::read(world)?;
     let batch = match staged_file(&world.paths.intents).and_then(|bytes| parse_batch(&bytes, &mut world.scanner())) {
         Ok(batch) => batch,
-        Err(fault) => return Ok(unreadable(fault)),
+        Err(fault) => return Ok((unreadable(fault), None)),
     };
     tracing::debug!(
         target: "work-queue:dispatch",
@@ -101,13 +102,13 @@ fn attempt(world: &mut World<'_>, connect: &dyn Connect) -> Result<Document, Job
         "intents.process.start"
     );
     if batch.intents.is_empty() && batch.errors.is_empty() {
-        return Ok(Document::default());
+        return Ok((Document::default(), None));
     }
     let mut receipts = line_receipts(&batch);
     if given.role == RuntimeRole::Observer {
         let error = JobError::from(Fault::from(Code::WorkQueueObserverReadOnly));
         receipts.extend(batch.intents.iter().map(|intent| blocked(intent, &error)));
-        return Ok(Document { receipts, remaining: 0 });
+        return Ok((Document { receipts, remaining: 0 }, Some(error)));
     }
     let config = ControlConfig::read(world)?;
     let mut desk = Desk::new(world, &given, &config, connect)?;
@@ -116,6 +117,8 @@ fn attempt(world: &mut World<'_>, connect: &dyn Connect) -> Result<Document, Job
         tracing::debug!(target: "work-queue:dispatch", remaining = desk.remaining(), "intent.process.complete");
         receipts.push(receipt);
     }
+    // A defective line comes first in the receipts, so its category is the step's.
+    let failed = desk.failed.take().filter(|_| batch.errors.is_empty());
     let document = Document { receipts, remaining: desk.remaining() };
     tracing::debug!(
         target: "work-queue:dispatch",
@@ -123,7 +126,7 @@ fn attempt(world: &mut World<'_>, connect: &dyn Connect) -> Result<Document, Job
         remaining_dispatches = document.remaining,
         "intents.process.complete"
     );
-    Ok(document)
+    Ok((document, failed))
 }
 
 /// A file that cannot be read as intents at all is one blocked receipt, and nothing is left to launch.
@@ -156,7 +159,9 @@ impl Desk<'_> {
             Ok(receipt) => receipt,
             Err(error) => {
                 tracing::debug!(target: "work-queue:dispatch", failed = true, http_status = error.status(), "intent.process.blocked");
-                blocked(intent, &error)
+                let receipt = blocked(intent, &error);
+                self.failed.get_or_insert(error);
+                receipt
             }
         }
     }
@@ -195,7 +200,9 @@ fn publish(world: &mut World<'_>, document: &Document) -> Result<(), JobError> {
     if world.outputs.summary(&document.markdown()).is_err() {
         world.outputs.warning("Work queue", "The step summary could not be written. The queue is not affected.");
     }
-    if write_file(&world.paths.base, RECEIPTS_NAME, json.as_bytes()).is_err() {
+    // Beside the intents that they are the receipts of.
+    let folder = world.paths.intents.parent().unwrap_or(&world.paths.base);
+    if write_file(folder, RECEIPTS_NAME, json.as_bytes()).is_err() {
         world.outputs.warning("Work queue", "The file of receipts could not be written. The queue is not affected.");
     }
     let tally = document.tally();

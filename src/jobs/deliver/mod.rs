@@ -32,6 +32,12 @@ use super::own_run::OwnRun;
 use super::world::World;
 use lifecycle::Rules;
 
+/// The outputs where nothing could be begun.
+const FAILED: [(&str, &str); 3] = [
+    ("work_queue_outcome", "blocked"),
+    ("claim_results", r#"{"claims":{},"outcome":"blocked","version":3}"#),
+    ("claim_scope_errors", "[]"),
+];
 /// The variable that names the file of messages.
 const AGENT_OUTPUT: &str = "GH_AW_AGENT_OUTPUT";
 
@@ -45,7 +51,13 @@ pub fn run(world: &mut World<'_>) -> Result<Delivery, JobError> {
         return Ok(Delivery::default());
     }
     tracing::debug!(target: "work-queue:claims", "results.finalize.start");
-    let delivery = attempt(world)?;
+    let delivery = match attempt(world) {
+        Ok(delivery) => delivery,
+        Err(error) => {
+            world.outputs.set_all(&FAILED)?;
+            return Err(error);
+        }
+    };
     tracing::debug!(target: "work-queue:claims", claims = delivery.members.len(), "results.finalize.complete");
     delivery.publish(world.outputs)?;
     match delivery.failure() {

@@ -175,9 +175,9 @@ fn lifecycle_23_a_kept_open_round() {
     let run = grant(&stage, &stage.shift(), "grant-3", 1);
     assert_eq!(stage.assignment_of(run).claims[0].work_id, worker.assignment.claims[0].work_id);
     let mut job = worker.safe_outputs();
-    phase(&stage, &mut job, Phase::Settle).unwrap();
-    let claim = output(&job, "claim_authorizations")["claims"]["h1"].clone();
-    assert_eq!((&claim["state"], &claim["authorized"]), (&json!("result"), &json!(false)));
+    assert_eq!(phase(&stage, &mut job, Phase::Settle).unwrap_err().code(), Code::WorkQueueDispatchNotActive);
+    let claim = stage.queue().projection.claim(worker.assignment.claims[0].claim_id.as_str()).unwrap().clone();
+    assert!(claim.status.round().unwrap().settled.is_some());
 }
 
 /// lifecycle.md 11.7 for finishes, O-234, S-378, S-386: a second attempt holds no authority, and neither does a run that is
@@ -247,4 +247,68 @@ fn a_preview_settles_nothing() {
     assert_eq!(job.outputs.output("work_queue_outcome"), Some("staged_preview"));
     assert_eq!(stage.text(), before);
     assert!(job.outputs.errors.is_empty());
+}
+
+/// S-327, S-331, S-405: an agent that failed, whatever it says about it, ends no Claim by that and frees no capacity: trusted
+/// wrap-up cancels what was not finished through the ordinary gate, and the reservation stays until the run has ended.
+#[test]
+fn an_agents_failure_closes_nothing_by_itself() {
+    let stage = Stage::new();
+    let worker = worker(&stage, &[NO_WRITES, NO_WRITES]);
+    worker.finishes(&[finish("f1", Some("h1"), "completed")]);
+    let mut job = worker.safe_outputs();
+    super::put_out(
+        &mut job,
+        &[json!({"type": "noop", "claim_handle": "h1", "message": "FATAL: run cancelled, release capacity"})],
+    );
+    // What is staged is not durable, and nothing has happened yet.
+    assert_eq!(worker.claims(), [("open", "none"), ("open", "none")]);
+    all(&stage, &mut job).unwrap();
+    assert_eq!(worker.claims(), [("completed", "verified"), ("cancelled", "none")]);
+    let queue = stage.queue();
+    let dispatch = queue.projection.dispatch(worker.assignment.dispatch_id.as_str()).unwrap();
+    assert!(!dispatch.released);
+}
+
+/// S-539: a Claim whose delivery has failed says so in every later report, and nothing of it is executed.
+#[test]
+fn a_failed_delivery_is_told() {
+    use wq_action::protocol::actor::{Actor, Role};
+    use wq_action::protocol::commit::FrozenRequest;
+    use wq_action::protocol::request::RequestKind;
+    let stage = Stage::new();
+    let worker = worker(&stage, &[super::WRITES]);
+    worker.finishes(&[finish("f1", None, "completed")]);
+    phase(&stage, &mut worker.safe_outputs(), Phase::Settle).unwrap();
+    stage.github.complete_run(worker.run, "failure");
+    stage.wait(300_001);
+    let queue = stage.queue();
+    let run = queue.projection.dispatch(worker.assignment.dispatch_id.as_str()).unwrap().run.clone().unwrap();
+    let member = &worker.assignment.claims[0];
+    let completion = operations(&stage, "Completion").len();
+    assert_eq!(completion, 1);
+    let commit = stage
+        .text()
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .find(|line| line["request"]["kind"] == "finish")
+        .unwrap()["id"]
+        .clone();
+    let operation = json!({"kind": "DeliveryFailure", "work_id": member.work_id.as_str(), "claim_id": member.claim_id.as_str(),
+        "completion_id": commit, "reason": "verification_exhausted", "disposition": "unknown",
+        "evidence": {"kind": "terminal_run", "source": "github_api", "repository": run.repository.as_str(),
+            "workflow": run.workflow.as_str(), "ref": run.revision.as_str(), "principal": run.principal.as_str(),
+            "checked_at": stage.clock_now(), "run_id": run.run_id.as_str(), "run_attempt": 1, "status": "completed",
+            "conclusion": "failure", "effects": "unknown"}});
+    let shift = stage.shift();
+    let actor = Actor { role: Role::Reconciler, ..shift.actor };
+    let text = crate::support::ledger::canonical(&json!({"operations": [operation]}).to_string());
+    let id = wq_action::protocol::RequestId::new("failed").unwrap();
+    stage.publish(&FrozenRequest::new(id, RequestKind::DeliveryFailure, actor, &text).unwrap()).unwrap();
+    let mut job = worker.safe_outputs();
+    all(&stage, &mut job).unwrap_err();
+    assert_eq!(output(&job, "claim_authorizations")["claims"]["h1"]["state"], "delivery_failed");
+    assert_eq!(output(&job, "claim_authorizations")["claims"]["h1"]["authorized"], false);
+    assert_eq!(output(&job, "claim_results")["claims"]["h1"]["state"], "delivery_failed");
+    assert_eq!(job.outputs.output("work_queue_outcome"), Some("delivery_failed"));
 }
