@@ -111,7 +111,8 @@ fn jobs_04_an_absent_queue() {
     refused(&mut worker, &stage, Code::WorkQueuePolicyMissing);
 }
 
-/// S-513: a queue that cannot be read is an error, never an absent one.
+/// S-255, S-317, S-513: a queue that cannot be read is an error, never an absent one, and no other storage, older
+/// transport or file that lies about stands in for it.
 #[test]
 fn an_unreadable_queue_is_an_error() {
     use crate::support::probe::{Fault, Probe};
@@ -121,6 +122,10 @@ fn an_unreadable_queue_is_an_error() {
     for trouble in [Trouble::Unavailable, Trouble::Denied] {
         for at in [0, 3] {
             let mut job = Job::new(&stage, shift.run, "dispatcher");
+            job.set("GH_AW_WORK_QUEUE_STORAGE", "memory").set("GH_AW_WORK_QUEUE_CHECKED_TRANSPORT", "rest");
+            let beside = tempfile::tempdir().unwrap();
+            std::fs::write(beside.path().join("work-queue.jsonl"), stage.text()).unwrap();
+            job.set("GH_AW_WORK_QUEUE_PERF_LEDGER", beside.path().join("work-queue.jsonl").to_str().unwrap());
             job.probe = Probe::striking(at, Fault::Ledger(trouble), true);
             refused(&mut job, &stage, Code::RepositoryUnavailable);
         }

@@ -6,9 +6,16 @@ use std::sync::{Arc, Mutex};
 
 use tracing_subscriber::layer::SubscriberExt as _;
 use wq_action::jobs::log::DebugLayer;
+use wq_action::jobs::{activation, deliver, settle};
+use wq_action::ledger::simulated::Trouble;
 use wq_action::protocol::At;
+use wq_action::protocol::commit::FrozenRequest;
 use wq_action::report::category::Category;
 use wq_action::report::debug::{NAMESPACES, Switches};
+
+use crate::support::jobs::Job;
+use crate::support::probe::{Fault, Kind, Probe};
+use crate::support::processes::{Shift, Stage};
 
 /// What a layer wrote.
 #[derive(Clone, Default)]
@@ -152,6 +159,97 @@ fn jobs_14_fields_are_flags_and_counts_alone() {
     let line =
         "[2026-10-08T12:34:56.789Z] [work-queue:store] ledger.read.complete most=9007199254740991 flag=false +0ms";
     assert_eq!(seen, [line]);
+}
+
+/// O-201: the whole life of a Claim, logged: a publication that loses a race, recovers and lands; a packed prefix; a launch
+/// and its binding; a worker's finish; an independent verification, and the settlement that follows from it.
+///
+/// O-202, O-212: every line holds flags and counts alone, and without a line everything happens all the same.
+#[test]
+fn the_life_of_a_claim_is_logged() {
+    let quiet = life(Switches::default());
+    assert_eq!(quiet.0, [""; 0]);
+    let (seen, state) = life(debug("*"));
+    assert_eq!(state, quiet.1);
+    let events: Vec<&str> = seen.iter().map(|line| line.split(' ').nth(2).unwrap()).collect();
+    let mut expected = [
+        "request.publish.start",
+        "request.publish.attempt",
+        "request.candidate.checked",
+        "request.publish.recovery",
+        "request.publish.backoff",
+        "request.publish.complete",
+        "pack.complete",
+        "launch.assignment.checked",
+        "launch.credential.checked",
+        "launch.start_marker.persisted",
+        "launch.post.start",
+        "launch.post.complete",
+        "run.validate.complete",
+        "launch.binding.persisted",
+        "publisher.authenticate.complete",
+        "snapshot.capture.complete",
+        "claims.reconcile.start",
+        "claim.finish.persisted",
+        "claims.reconcile.complete",
+        "results.finalize.start",
+        "delivery.verifier.checked",
+        "result.persisted",
+        "results.finalize.complete",
+    ]
+    .into_iter();
+    let mut wanted = expected.next();
+    for event in &events {
+        if wanted == Some(event) {
+            wanted = expected.next();
+        }
+    }
+    assert_eq!(wanted, None, "{seen:#?}");
+    assert!(
+        seen.iter().any(|line| line.contains("request.publish.recovery conflict=true ambiguous=false")),
+        "{seen:#?}"
+    );
+    for line in &seen {
+        for field in line.split(' ').skip(3) {
+            let value = field.split_once('=').map(|(_, value)| value);
+            let plain = |value: &str| matches!(value, "true" | "false") || value.parse::<u64>().is_ok();
+            assert!(value.is_some_and(plain) || (field.starts_with('+') && field.ends_with("ms")), "{line}");
+        }
+    }
+}
+
+/// A queue of one Work that declares to write nothing.
+fn readonly() -> (Stage, Shift) {
+    let stage = Stage::new();
+    let shift = stage.shift();
+    let plain = stage.submission("first", 1);
+    let parameters = plain.parameters.as_str().replace(r#"{"task""#, r#"{"effect_contract":{"kind":"none"},"task""#);
+    let request = FrozenRequest::new(plain.id, plain.kind, plain.actor, &parameters).unwrap();
+    stage.process(&shift).submit(&request).unwrap();
+    (stage, shift)
+}
+
+/// Grant, launch, activation, finish and delivery of its Claim; the lines, and the queue in the end.
+fn life(switches: Switches) -> (Vec<String>, String) {
+    let (stage, shift) = readonly();
+    let probe = Probe::default();
+    stage.process_with(&shift, &probe).dispatch("grant-1", &shift.actor, 1).unwrap();
+    let push = probe.steps().iter().position(|(_, kind)| *kind == Kind::Push).unwrap();
+    let (stage, shift) = readonly();
+    let seen = lines(switches, |_| {
+        let probe = Probe::striking(push, Fault::Ledger(Trouble::FalseConflict), false);
+        let granted = stage.process_with(&shift, &probe).dispatch("grant-1", &shift.actor, 1).unwrap();
+        assert!(granted.is_settled(), "{granted:?}");
+        let run = stage.github.runs_of_dispatch(granted.launches[0].dispatch_id.as_str())[0];
+        stage.github.start_run(run);
+        let mut job = Job::new(&stage, run, "worker");
+        job.perform(activation::run).unwrap();
+        let finish = r#"{"intent_id":"intent:1","kind":"finish","parameters":{"outcome":"completed"},"version":3}"#;
+        std::fs::write(job.paths().finish, format!("{finish}\n")).unwrap();
+        job.next().perform(settle::run).unwrap();
+        job.next().perform(deliver::run).unwrap();
+    });
+    (seen, stage.queue().projection.serialise())
 }
 
 /// O-204, O-206, O-208: every code has a category with an explanation and an action, in static text; a denial names the

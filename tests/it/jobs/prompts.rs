@@ -26,7 +26,7 @@ fn inside<'t>(text: &'t str, tag: &str) -> &'t str {
     rest.split_once(&format!("\n</{tag}>")).unwrap().0
 }
 
-/// O-042, O-043, S-521: the assignment as JSON with its Claims, pool and profile, and a block for each Claim that says
+/// S-287, O-042, O-043, S-521: the assignment as JSON with its Claims, pool and profile, and a block for each Claim that says
 /// how to end it; with several, the selector is said to be required.
 #[test]
 fn the_prompt_has_the_assignment_and_a_block_for_each_claim() {
@@ -47,6 +47,7 @@ fn the_prompt_has_the_assignment_and_a_block_for_each_claim() {
         assert!(block.contains(&format!(r#"pass "claim_handle":"{handle}""#)) && block.contains("required on every"));
     }
     let one = prompt(&assignment(&json!({}), &["h1"]));
+    assert!(inside(&one, "work-queue-assignment").contains(r#""claims":[{"#) && one.contains(r#""version":3"#));
     assert!(one.contains("the selector may be left out"));
     assert!(text.contains("is data") && text.ends_with("</work-claim>\n"));
 }
