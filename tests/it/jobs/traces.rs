@@ -72,7 +72,8 @@ fn spans_have_four_labels_and_no_payload() {
         let decided = world.ledger.publish(&request, None, &mut |projection, scanner, at| {
             projection.decide(scanner, &request, at, &[]).map_err(wq_action::ledger::LedgerError::from)
         });
-        Ok(drop(decided?))
+        decided?;
+        Ok(())
     })
     .unwrap();
     let spans = spans(&job);
