@@ -62,7 +62,7 @@ fn a_prediction_is_of_the_capture() {
     let prediction = &told["prediction"];
     assert_eq!(
         (&prediction["claims"], &prediction["dispatches"], &prediction["pool"]),
-        (&json!(2), &json!(2), &json!("default"))
+        (&json!(2), &json!(1), &json!("default"))
     );
     let one = replay(&desk, &["--pool", "default"]).json(0);
     assert_eq!(
@@ -106,7 +106,7 @@ fn defective_files_are_refused() {
             change(&taken, "/worker/claims/0/work", json!({"secret": 1})),
             "work_queue_assignment_mismatch",
         ),
-        ("a broken log", change(&base, "/transactionLog", json!("{\"secret\":1}\n")), "unsupported_protocol"),
+        ("a broken log", change(&base, "/transactionLog", json!("{\"secret\":1}\n")), "ledger_invalid"),
         ("no text", json!("secret"), INVALID),
     ] {
         let ran = replay(&Desk::new("dispatcher", &snapshot), &[]);

@@ -85,7 +85,7 @@ fn jobs_03_each_row_of_the_snapshot_reader() {
         ("bad UTF-8", b"{\"version\":3\xff}".to_vec()),
         ("a byte order mark", format!("\u{feff}{base}").into_bytes()),
         ("a repeated key", base.to_string().replacen('{', "{\"version\":3,", 1).into_bytes()),
-        ("half a file", base.to_string()[..100].as_bytes().to_vec()),
+        ("half a file", base.to_string().as_bytes()[..100].to_vec()),
         ("an empty file", Vec::new()),
         ("two values", format!("{base}\n{base}\n").into_bytes()),
     ] {

@@ -290,8 +290,8 @@ fn answers_are_bounded() {
         let node = Node::new(key).graph("deep");
         nodes.push(if n == 0 { node } else { node.after(&keys[n - 1]) });
     }
-    let wide: Vec<Node> = (0..20).map(|n| Node::new(&format!("w{n}")).graph("wide")).collect();
-    let join = (0..20).fold(Node::new("join").graph("wide"), |node, n| node.after(&format!("w{n}")));
+    let wide: Vec<Node> = (0..10).map(|n| Node::new(&format!("w{n}")).graph("wide")).collect();
+    let join = (0..10).fold(Node::new("join").graph("wide"), |node, n| node.after(&format!("w{n}")));
     let mut queue = Queue::open(&policy(), &nodes);
     queue.submit(PRODUCER, 1_100, &[wide, vec![join]].concat()).unwrap();
     let desk = Desk::new("dispatcher", &snapshot(&queue, DISPATCHER, None));
@@ -302,7 +302,7 @@ fn answers_are_bounded() {
     assert_eq!(deepest["explanation"]["blocking_path"].as_array().unwrap().len(), 64);
     let joined = desk.ask(EXPLAIN, &json!({"work": work_id("wide", "join")}));
     assert_eq!(joined["explanation"]["unresolved"].as_array().unwrap().len(), 8);
-    assert_eq!(joined["explanation"]["unresolved_total"], 20);
+    assert_eq!(joined["explanation"]["unresolved_total"], 10);
     for answer in [page, deepest, joined] {
         let text = answer.to_string();
         assert!(!text.contains("transactionLog") && !text.contains("operations") && text.len() < 512 * 1024);

@@ -177,12 +177,7 @@ fn hostile() -> Vec<(&'static str, Vec<u8>, usize, Option<i64>)> {
         ("a lone surrogate", payload(r#"{"s":"\ud800"}"#), 1, Some(-32602)),
         ("a repeated key", payload(r#"{"a":1,"a":1}"#), 1, Some(-32602)),
         ("a key repeated by an escape", payload(r#"{"a":1,"\u0061":1}"#), 1, Some(-32602)),
-        (
-            "65 levels",
-            payload(&format!("{}{}", r#"{"a":"#.repeat(65), format!("1{}", "}".repeat(65)))),
-            1,
-            Some(-32602),
-        ),
+        ("65 levels", payload(&format!("{}1{}", r#"{"a":"#.repeat(65), "}".repeat(65))), 1, Some(-32602)),
         ("20000 levels", payload(&format!("{}{}", "[".repeat(20_000), "]".repeat(20_000))), 1, Some(-32602)),
         ("20000 items", payload(&format!("{{\"a\":[{}0]}}", "0,".repeat(20_000))), 1, Some(-32602)),
         ("200 KiB of payload", payload(&long), 1, Some(-32603)),
