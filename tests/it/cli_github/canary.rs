@@ -10,7 +10,7 @@ use super::Desk;
 use super::dispatch::prepared;
 use crate::support::cli::{Ran, run};
 use crate::support::git::executable;
-use crate::support::github::{Access, Endpoint, Faults, Issued, Kind, OCTO_WIDGETS, Role, Strike};
+use crate::support::github::{Access, Endpoint, Faults, Issued, Kind, NewRun, OCTO_WIDGETS, Role, Strike};
 
 const CANARY: &str = "canary-token-5f2b77c1";
 
@@ -54,6 +54,8 @@ struct Watch {
     /// Failing runs: how many, and their statuses.
     failed: usize,
     seen: String,
+    /// The runner's variables, while modes are run.
+    job: Vec<(&'static str, String)>,
 }
 
 impl Watch {
@@ -83,7 +85,7 @@ impl Watch {
         executable(&root.path().join("bin"), "git", &script);
         let path = format!("{}:{search}", root.path().join("bin").display());
         let (commands, callers) = (BTreeSet::new(), Vec::new());
-        Self { desk, root, path, commands, callers, failed: 0, seen: String::new() }
+        Self { desk, root, path, commands, callers, failed: 0, seen: String::new(), job: Vec::new() }
     }
 
     fn directory(&self, name: &str) -> PathBuf {
@@ -118,11 +120,68 @@ impl Watch {
             command.env(name, value);
         }
         command.env("GIT_TRACE_CURL", self.directory("work").join("curl.log"));
+        command.envs(self.job.iter().map(|(name, value)| (*name, value.as_str())));
         let ran = Ran::of(command.output().unwrap());
         self.seen.push_str(&ran.out);
         self.seen.push_str(&ran.err);
         self.commands.insert(arguments[0].to_owned());
         ran
+    }
+
+    /// Runs every mode of the Action as a dispatcher's job, and then while the host answers everything with the token.
+    fn modes(&mut self) {
+        let actor = self.desk.github.account_id("cat");
+        let run = self.desk.github.new_run(&NewRun {
+            repository: OCTO_WIDGETS,
+            workflow: "dispatcher.lock.yml",
+            event: "workflow_dispatch",
+            reference: "main",
+            actor,
+            title: None,
+        });
+        self.desk.github.start_run(run);
+        let shown = self.desk.github.run(run).unwrap();
+        let work = self.directory("work");
+        let place = |name: &str| work.join(name).to_str().unwrap().to_owned();
+        self.job = vec![
+            ("GITHUB_REPOSITORY", OCTO_WIDGETS.to_owned()),
+            ("GITHUB_RUN_ID", run.to_string()),
+            ("GITHUB_RUN_ATTEMPT", "1".to_owned()),
+            ("GITHUB_WORKFLOW_REF", format!("{OCTO_WIDGETS}/{}", shown.path)),
+            ("GITHUB_SHA", shown.head_sha.clone()),
+            ("GITHUB_EVENT_NAME", shown.event.clone()),
+            ("GITHUB_ACTOR_ID", actor.to_string()),
+            ("GH_AW_WORK_QUEUE_ENABLED", "true".to_owned()),
+            ("GH_AW_WORK_QUEUE_ROLE", "dispatcher".to_owned()),
+            ("GH_AW_WORK_QUEUE_SNAPSHOT", place("snapshot.json")),
+            ("GH_AW_WORK_QUEUE_LAUNCH_TOKEN", CANARY.to_owned()),
+            ("GH_AW_WORK_QUEUE_LAUNCH_CREDENTIAL", "authenticated".to_owned()),
+            ("GITHUB_AW_OTEL_TRACE_ID", "1".repeat(32)),
+            ("RUNNER_TEMP", place("runner")),
+        ];
+        for name in ["GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_STEP_SUMMARY"] {
+            let file = self.file(name, "");
+            self.job.push((name, file));
+        }
+        let modes: [&[&str]; 7] = [
+            &["activation"],
+            &["origin"],
+            &["mcp"],
+            &["tool", "work_queue_read", "{}"],
+            &["collect"],
+            &["safe-outputs"],
+            &["conclusion"],
+        ];
+        for arguments in modes {
+            let ran = self.run(arguments);
+            assert_eq!(ran.code, 0, "{arguments:?}: {ran:?}");
+        }
+        for arguments in modes {
+            self.fails(arguments, Faults::default().outage(1, 99, self.status()));
+        }
+        self.job.clear();
+        let action = format!("octo/wq-action@{}", "a".repeat(40));
+        assert_eq!(self.run(&["init", "--action-ref", &action, "--dir", "."]).code, 0);
     }
 
     fn counts(&self) -> Vec<u64> {
@@ -178,13 +237,15 @@ impl Watch {
         let forms = forms();
         let holds = |text: &[u8]| forms.iter().any(|form| text.windows(form.len()).any(|part| part == form.as_bytes()));
         assert!(!holds(self.seen.as_bytes()), "output");
-        for directory in [self.directory("home"), self.directory("tmp"), self.directory("work")] {
+        let modes = PathBuf::from("/tmp/gh-aw");
+        for directory in [self.directory("home"), self.directory("tmp"), self.directory("work"), modes] {
             let mut left = vec![directory];
             while let Some(path) = left.pop() {
                 assert!(!holds(path.as_os_str().as_encoded_bytes()), "a name");
                 match std::fs::read_dir(&path) {
                     Ok(entries) => left.extend(entries.map(|entry| entry.unwrap().path())),
-                    Err(_) => assert!(!holds(&std::fs::read(&path).unwrap()), "{}", path.display()),
+                    // Tests beside this one may take away what is below `/tmp/gh-aw`.
+                    Err(_) => assert!(!holds(&std::fs::read(&path).unwrap_or_default()), "{}", path.display()),
                 }
             }
         }
@@ -263,6 +324,7 @@ fn publication_18_the_token_stays_where_it_belongs() {
     watch.run(&["policy", "--from-config", "--epoch", "second", "--request-id", "policy"]);
     watch.fails(&["policy", "--from-config", "--epoch", "second"], Faults::default().outage(1, 99, Strike::Echo(500)));
     watch.works(&["compact"]);
+    watch.modes();
     watch.endpoints_fail();
 
     assert_eq!(watch.commands, every_command());
