@@ -234,8 +234,8 @@ fn every_input_has_its_variable() {
     assert_eq!(action.run(&[&controls[..], &both[..]].concat()).code, 2);
 }
 
-/// The modes of the agent's side get no token, no repository and no event, whatever the step gives them; the launch
-/// credential reaches the controls phase alone, and no preview.
+/// S-655, S-663: the modes of the agent's side get no token, no repository and no event, whatever the step gives them; the
+/// launch credential reaches the controls phase alone, and no preview.
 #[test]
 fn credentials_stay_where_they_belong() {
     let action = Action::new();

@@ -114,8 +114,10 @@ fn what_is_written_is_a_route() {
     assert!(explained.contains("Batching several Claims into one run needs an explicit Policy"));
 }
 
-/// The jobs of each workflow: their order, their permissions and no others, the names that other jobs and readers
-/// rely on, and the reserved run name of a worker (jobs.md 1.3, 2, 3.1, 3.6, 4.1, 5.1, 7.1).
+/// S-274, S-655, S-657: the jobs of each workflow: their order, their permissions and no others, the names that other jobs
+/// and readers rely on, and the reserved run name of a worker, which carries the dispatch of its assignment (jobs.md 1.3, 2,
+/// 3.1, 3.6, 4.1, 5.1, 7.1). Only a worker's activation and the safe_outputs jobs may write the branch; the agent's job, in
+/// which producers' text is executed, may read alone, and its step holds no token of GitHub.
 #[test]
 fn jobs_are_as_the_protocol_has_them() {
     for (template, dispatcher, workers) in TEMPLATES {

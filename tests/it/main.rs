@@ -24,6 +24,7 @@ mod cli_state;
 mod cli_trace;
 mod cold_replay;
 mod conformance;
+mod corpus_entries;
 mod deploy;
 mod documents;
 mod engine;

@@ -18,7 +18,7 @@ fn snapshot(job: &Job<'_>) -> Snapshot {
     Snapshot::read(&job.paths().snapshot, HOST).unwrap().unwrap()
 }
 
-/// S-288, S-292, S-512, O-214, O-220, O-222, jobs.md 12, check 1: every combination of compiled role, assignment and
+/// S-288, S-292, S-511, S-512, O-214, O-220, O-222, jobs.md 12, check 1: every combination of compiled role, assignment and
 /// requirement, the retired keys, and texts with a repeated key. No role falls back to a weaker one, and nothing an
 /// event says changes the compiled role.
 #[test]
