@@ -72,3 +72,4 @@ mod stress;
 mod support;
 mod tree;
 mod workflow_checks;
+mod workflows;

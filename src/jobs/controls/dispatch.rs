@@ -23,7 +23,7 @@ use crate::report::receipt::Receipt;
 
 use super::config::LaunchCredential;
 use super::desk::{Desk, Requester};
-use super::launches::{Told, uncertain};
+use super::launches::Told;
 use super::preview;
 use crate::jobs::error::JobError;
 
@@ -206,18 +206,10 @@ impl<'d> Desk<'d> {
         if !granted.recovered {
             self.remaining = self.remaining.saturating_sub(used);
         }
-        tracing::debug!(
-            target: "work-queue:dispatch",
-            assignments = granted.launches.len(),
-            recovered = granted.recovered,
-            "intent.dispatch.published"
-        );
-        if granted.launches.iter().any(uncertain) {
-            tracing::debug!(target: "work-queue:dispatch", failed = true, "launch.unresolved");
-        }
-        if granted.launches.iter().any(|launch| launch.rejected) {
-            tracing::debug!(target: "work-queue:dispatch", failed = true, "launch.post.definitive_rejection");
-        }
+        // The launcher itself tells of each launch as it happens.
+        let launches = granted.launches.iter().filter(|launch| launch.dispatched).count();
+        let assignments = granted.launches.len();
+        tracing::debug!(target: "work-queue:dispatch", assignments, launches, "intent.dispatch.complete");
         // What became of the launches is looked at in the ledger; without a read the receipt says less, and no other.
         let current = self.ledger.read_present().ok();
         let control = match &current {

@@ -27,7 +27,7 @@ pub(super) struct Told<'t> {
 }
 
 /// True if something may have started and nothing trustworthy is known of it.
-pub(super) fn uncertain(report: &GroupReport) -> bool {
+fn uncertain(report: &GroupReport) -> bool {
     matches!(report.state, GroupState::LaunchUnresolved | GroupState::RunBindingConflict)
 }
 

@@ -19,7 +19,6 @@ use crate::protocol::json::Scanner;
 use crate::protocol::selector::select;
 use crate::protocol::{Code, Fault, Handle, RuntimeRole, Text};
 use crate::report::receipt::{Document, Receipt, Status, Trouble};
-use crate::runner::output::Outputs;
 
 use super::error::JobError;
 use super::given::{Given, is_enabled, staged_file};
@@ -113,9 +112,7 @@ fn attempt(world: &mut World<'_>, connect: &dyn Connect) -> Result<(Document, Op
     let config = ControlConfig::read(world)?;
     let mut desk = Desk::new(world, &given, &config, connect)?;
     for intent in &batch.intents {
-        let receipt = desk.process(intent);
-        tracing::debug!(target: "work-queue:dispatch", remaining = desk.remaining(), "intent.process.complete");
-        receipts.push(receipt);
+        receipts.push(desk.process(intent));
     }
     // A defective line comes first in the receipts, so its category is the step's.
     let failed = desk.failed.take().filter(|_| batch.errors.is_empty());
@@ -184,7 +181,11 @@ impl Desk<'_> {
             return Err(Code::WorkQueueControlIntentInvalid.into());
         }
         let Some(assignment) = self.assignment() else {
-            ensure!(intent.claim_handle.is_none(), ClaimScopeInvalid, "a dispatcher holds no Claim to act for");
+            ensure!(
+                intent.claim_handle.is_none(),
+                WorkQueueClaimScopeInvalid,
+                "a dispatcher holds no Claim to act for"
+            );
             return Ok(None);
         };
         let mut scanner = Scanner::new("");
@@ -196,7 +197,7 @@ impl Desk<'_> {
 /// Receipts to the outputs, the summary and the file.
 fn publish(world: &mut World<'_>, document: &Document) -> Result<(), JobError> {
     let json = document.json();
-    world.outputs.set_all(&[(REQUESTS, &json), (STATUS, document.status())])?;
+    let set = world.outputs.set_all(&[(REQUESTS, &json), (STATUS, document.status())]);
     if world.outputs.summary(&document.markdown()).is_err() {
         world.outputs.warning("Work queue", "The step summary could not be written. The queue is not affected.");
     }
@@ -210,12 +211,8 @@ fn publish(world: &mut World<'_>, document: &Document) -> Result<(), JobError> {
         "Work queue controls: {} durable requests, {} blocked intents, {} unresolved launches",
         tally.durable, tally.blocked, tally.unresolved
     );
-    note(world.outputs, &line);
-    Ok(())
-}
-
-fn note(outputs: &mut dyn Outputs, line: &str) {
-    outputs.note(line);
+    world.outputs.note(&line);
+    Ok(set?)
 }
 
 /// Puts a file in place whole: a link or an older file of that name is replaced, never written through.

@@ -163,7 +163,7 @@ fn jobs_12_poisoned_ids_duplicates_and_failing_siblings() {
             row(None, "twice", "durable", ""),
             row(None, "bad", "blocked", "policy_invalid"),
             row(None, "fin", "blocked", "work_queue_control_intent_invalid"),
-            row(None, "handled", "blocked", "claim_scope_invalid"),
+            row(None, "handled", "blocked", "work_queue_claim_scope_invalid"),
             row(None, "grant", "durable", ""),
         ]
     );

@@ -19,6 +19,14 @@ const load = (path) => import(pathToFileURL(join(process.argv[2], "@actions", pa
 const { parseWorkflow, NoOperationTraceWriter } = await load("workflow-parser/dist/index.js");
 const { parseAction } = await load("workflow-parser/dist/actions/action-parser.js");
 const { data, Evaluator, Lexer, Parser } = await load("expressions/dist/index.js");
+const { TokenType } = await load("expressions/dist/lexer.js");
+
+// The package undoes the first of a string's doubled quotes alone; the runner undoes all of them.
+const addToken = Lexer.prototype.addToken;
+Lexer.prototype.addToken = function (type, value) {
+  const text = () => this.input.substring(this.start + 1, this.offset - 1).replaceAll("''", "'");
+  return addToken.call(this, type, type === TokenType.STRING ? text() : value);
+};
 
 const CONTEXTS = ["github", "env", "vars", "secrets", "inputs", "needs", "steps", "runner", "job", "strategy", "matrix"];
 const STATUS = ["success", "failure", "cancelled", "always"];

@@ -98,10 +98,11 @@ pub(super) fn run(
         return JobRan { result: result.to_owned(), ..JobRan::default() };
     }
     job.contexts["env"] = merged(&job, &[&workflow["env"], &tree["env"]]);
-    let (steps, result) = steps(&mut job, tree, plan, cancelled);
+    let (steps, result, gone) = steps(&mut job, tree, plan, cancelled);
     let mut all = job.contexts.clone();
     all["steps"] = step_context(&steps);
-    let outputs = evaluate(&tree["outputs"], &all, Status::default());
+    // A job whose machine is gone hands nothing on.
+    let outputs = if !gone { evaluate(&tree["outputs"], &all, Status::default()) } else { Value::Null };
     JobRan {
         result,
         outputs: outputs.as_object().cloned().unwrap_or_default(),
@@ -111,8 +112,8 @@ pub(super) fn run(
     }
 }
 
-/// Runs the steps of a job; returns them and the job's result.
-fn steps(job: &mut Job<'_>, tree: &Value, plan: &Plan<'_>, cancelled: &mut bool) -> (Vec<StepRan>, String) {
+/// Runs the steps of a job; returns them, the job's result, and whether its machine went away.
+fn steps(job: &mut Job<'_>, tree: &Value, plan: &Plan<'_>, cancelled: &mut bool) -> (Vec<StepRan>, String, bool) {
     let mut done: Vec<StepRan> = Vec::new();
     // A job that begins after the cancellation, because it waits for `always()`, is executed like any other.
     let (mut failed, mut stopped) = (false, false);
@@ -127,9 +128,9 @@ fn steps(job: &mut Job<'_>, tree: &Value, plan: &Plan<'_>, cancelled: &mut bool)
             hook(&Moment { job: job.name, step, files: &job.files, temp: &job.temp, store: job.store })
         });
         match turn {
-            Turn::On => {}
+            Turn::On | Turn::Vanish => {}
             Turn::Cancel => (stopped, *cancelled) = (true, true),
-            Turn::Lose => return (done, "failure".to_owned()),
+            Turn::Lose => return (done, "failure".to_owned(), true),
         }
         let status = Status { success: !failed && !stopped, failure: failed && !stopped, cancelled: stopped };
         let mut contexts = job.contexts.clone();
@@ -152,13 +153,16 @@ fn steps(job: &mut Job<'_>, tree: &Value, plan: &Plan<'_>, cancelled: &mut bool)
         ran.conclusion = if success || forgiven { "success" } else { "failure" }.to_owned();
         failed |= ran.conclusion == "failure";
         done.push(ran);
+        if turn == Turn::Vanish {
+            return (done, "failure".to_owned(), true);
+        }
     }
     let result = match () {
         () if stopped => "cancelled",
         () if failed => "failure",
         () => "success",
     };
-    (done, result.to_owned())
+    (done, result.to_owned(), false)
 }
 
 /// The `steps` context.

@@ -118,6 +118,8 @@ pub(crate) enum Turn {
     Cancel,
     /// The machine is gone: the job ends here as a failure, and nothing else of it is executed.
     Lose,
+    /// The step is executed, and then the machine is gone: the job ends as a failure, without outputs.
+    Vanish,
 }
 
 /// How an attempt goes.
