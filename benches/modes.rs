@@ -4,7 +4,13 @@
 //!
 //! `cargo bench --bench modes` prints it; `-- 1` or `-- 1 4` measures other sizes, in MiB.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs, reason = "a bench reports by printing and may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    missing_docs,
+    reason = "a bench reports by printing and may panic"
+)]
 
 #[path = "support/generator.rs"]
 #[allow(dead_code, reason = "another bench uses the rest")]
@@ -38,7 +44,6 @@ type Times = BTreeMap<&'static str, f64>;
 /// A GitHub with a queue of some size.
 struct World {
     github: Github,
-    bare: Arc<Bare>,
     server: Server,
     folder: tempfile::TempDir,
     times: Times,
@@ -54,7 +59,7 @@ impl World {
         github.follow_system_clock();
         let server = github.serve(Options::default());
         github.addresses(server.server_url(), server.api_url());
-        Self { github, bare, server, folder: tempfile::tempdir().unwrap(), times: Times::new() }
+        Self { github, server, folder: tempfile::tempdir().unwrap(), times: Times::new() }
     }
 
     fn took(&mut self, mode: &'static str, started: Instant) {

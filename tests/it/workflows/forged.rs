@@ -11,7 +11,8 @@ const STAGED: &str = "$RUNNER_TEMP/gh-aw/safeoutputs/work-queue";
 struct Forgery {
     what: &'static str,
     steps: Value,
-    /// Completions that this run leaves, and whether it succeeds.
+    /// Completions that this run leaves, and whether it succeeds. A line whose Claim cannot be told is reported and stands
+    /// for no finish, so that the Claim it may have meant is cancelled.
     completed: usize,
     succeeds: bool,
 }
@@ -38,19 +39,19 @@ fn forgeries() -> Vec<Forgery> {
             "a finish for another's Claim beside its own",
             json!([honest, {"append": staged("work-queue.finish.jsonl"), "text": finish("claim-of-another", "intent:1")}]),
             1,
-            false,
+            true,
         ),
         of(
             "a finish for another's Claim alone",
             json!([{"append": staged("work-queue.finish.jsonl"), "text": finish("claim-of-another", "intent:1")}]),
             0,
-            false,
+            true,
         ),
         of(
             "lines that are no JSON",
             json!([{"write": staged("work-queue.finish.jsonl"), "text": "completed\n{]\n"}]),
             0,
-            false,
+            true,
         ),
         of(
             "a link to a file that it may not choose",
@@ -153,7 +154,8 @@ fn a_snapshot_changed_in_transit() {
     let runs = scene.workers(&["one", "two"]);
     scene.agent("worker", completes());
     let other = scene.host.github.run(runs[1]).unwrap().assignment.clone().unwrap();
-    let changes: [Box<dyn Fn(&mut Value) + Sync>; 4] = [
+    type Change = Box<dyn Fn(&mut Value) + Sync>;
+    let changes: [Change; 4] = [
         Box::new(|snapshot| snapshot["role"] = json!("dispatcher")),
         Box::new(|snapshot| snapshot["transactionLog"] = json!("")),
         Box::new(|snapshot| snapshot["worker"] = Value::Null),

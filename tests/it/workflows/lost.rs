@@ -18,7 +18,7 @@ fn lose(job: &'static str, names: &'static [&'static str]) -> impl Fn(&Moment<'_
 /// Each artifact lost before each job that wants it: nothing is made up, and later runs bring the Work to its Result.
 #[test]
 fn lost_artifacts() {
-    let Some(scene) = Scene::new(&Setting { budget: 8, ..Setting::default() }) else { return };
+    let Some(scene) = Scene::new(&Setting { budget: 16, ..Setting::default() }) else { return };
     let cases: [(&str, &[&str], usize, usize); 6] = [
         // Job, artifacts, Completions and cancelled Claims that this run leaves.
         ("agent", &["activation"], 0, 0),

@@ -140,7 +140,11 @@ impl Scene {
         let path = self.host.bare.path();
         let remote = path.to_str().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_wq"));
-        command.args(arguments).args(["--repo", OCTO_WIDGETS, "--remote", remote]).env_clear().env("PATH", std::env::var("PATH").unwrap());
+        command
+            .args(arguments)
+            .args(["--repo", OCTO_WIDGETS, "--remote", remote])
+            .env_clear()
+            .env("PATH", std::env::var("PATH").unwrap());
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         serde_json::from_slice(&output.stdout).unwrap()

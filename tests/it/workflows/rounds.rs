@@ -68,7 +68,7 @@ fn a_pending_claim_does_not_keep_its_sibling() {
         "worker",
         json!([
             {"output": {"type": "create_issue", "title": "t", "body": "b", "claim_handle": "$1"}},
-            {"each": [{"call": "work_queue_claim_finish", "with": {"claim_handle": "$HANDLE"}}]},
+            {"each": [{"call": "work_queue_claim_finish", "with": {"claim_handle": "$HANDLE", "outcome": "completed"}}]},
         ]),
     );
     let worker = scene.execute(scene.the_worker());
@@ -94,7 +94,12 @@ fn two_dispatchers_at_once() {
     scene.agent("dispatcher", own("$RUN"));
     let (one, other) = (scene.start(), scene.start());
     std::thread::scope(|scope| {
-        let both = [one, other].map(|run| scope.spawn({ let scene = &scene; move || scene.execute(run) }));
+        let both = [one, other].map(|run| {
+            scope.spawn({
+                let scene = &scene;
+                move || scene.execute(run)
+            })
+        });
         for ran in both {
             ran.join().unwrap().succeeded();
         }

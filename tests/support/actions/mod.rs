@@ -264,8 +264,8 @@ fn action_folder(work: &Path) -> PathBuf {
             }
         }
         None => {
-            fs::hard_link(env!("CARGO_BIN_EXE_wq"), dist.join(&name))
-                .or_else(|_| fs::copy(env!("CARGO_BIN_EXE_wq"), dist.join(&name)).map(drop))
+            fs::hard_link(stripped(), dist.join(&name))
+                .or_else(|_| fs::copy(stripped(), dist.join(&name)).map(drop))
                 .unwrap();
             let sum = std::process::Command::new("sha256sum").arg(&name).current_dir(&dist).output().unwrap();
             fs::write(dist.join("SHA256SUMS"), sum.stdout).unwrap();
@@ -273,6 +273,22 @@ fn action_folder(work: &Path) -> PathBuf {
     }
     fs::set_permissions(dist.join(&name), fs::Permissions::from_mode(0o755)).unwrap();
     folder
+}
+
+/// The test's own binary without what debuggers want: the launcher hashes it at every step.
+fn stripped() -> &'static Path {
+    static STRIPPED: std::sync::OnceLock<(tempfile::TempDir, PathBuf)> = std::sync::OnceLock::new();
+    let (_, path) = STRIPPED.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("wq");
+        let binary = env!("CARGO_BIN_EXE_wq");
+        let strip = std::process::Command::new("strip").arg("-o").arg(&path).arg(binary).status();
+        if !strip.is_ok_and(|status| status.success()) {
+            fs::copy(binary, &path).unwrap();
+        }
+        (folder, path)
+    });
+    path
 }
 
 /// What the needs of a job say about it: the context, and the status functions.
