@@ -6,6 +6,13 @@
 # Exit status: the binary's own, or 2 for a wrong input, an unknown machine, or a binary that is not the released one.
 set -eu
 
+# Names of this script's own variables. Whatever a job calls by them is let go first, and what clears the environment below
+# leaves them alone: a variable of the job, or a line of one that looks like a variable, must not change a step.
+own="own here system machine name binary expected sum file actual copy mode phase trusted base keep role snapshot token \
+branch contract policy origin budget visible staged require issues results readers workflows tool arguments launch_token \
+launch_kind launch_slug names line list worker config odd"
+for name in $own; do case "$name" in own | name) ;; *) unset "$name" ;; esac; done
+
 say() { printf '%s\n' "$1" >&2; }
 # One annotation: what is wrong and what to do. Neither holds values.
 fail() {
@@ -51,7 +58,7 @@ mode=${WQ_INPUT_MODE:-}
 phase=${WQ_INPUT_PHASE:-}
 trusted=1
 case "$mode" in
-  activation | origin | conclusion | issue-hook) ;;
+  activation | origin | conclusion) ;;
   safe-outputs)
     case "$phase" in
       "" | settle | controls | deliver) ;;
@@ -60,8 +67,8 @@ case "$mode" in
     ;;
   # The agent's side: no token reaches it, whatever the step says.
   install | collect | mcp | tool) trusted="" ;;
-  "") fail "The input mode is missing." "Name one: activation, origin, install, collect, safe-outputs, conclusion or issue-hook." ;;
-  *) fail "The input mode is not known." "Use activation, origin, install, collect, safe-outputs, conclusion or issue-hook." ;;
+  "") fail "The input mode is missing." "Name one: activation, origin, install, collect, safe-outputs or conclusion." ;;
+  *) fail "The input mode is not known." "Use activation, origin, install, collect, safe-outputs or conclusion." ;;
 esac
 if [ -n "$phase" ] && [ "$mode" != safe-outputs ]; then
   fail "The input phase belongs to mode safe-outputs alone." "Remove it from the step."
@@ -128,7 +135,8 @@ readers=${WQ_INPUT_READ_CREDENTIALS:-} workflows=${WQ_INPUT_WORKFLOWS:-} tool=${
 arguments=${WQ_INPUT_ARGUMENTS:-} launch_token=${WQ_INPUT_LAUNCH_TOKEN:-}
 launch_kind=${WQ_INPUT_LAUNCH_CREDENTIAL:-} launch_slug=${WQ_INPUT_LAUNCH_APP_SLUG:-}
 
-# A line of a value may look like a variable; then a name is unset that is not there, or one that was to go anyway.
+# A line of a value may look like a variable; then a name is unset that is not there, or one that was to go anyway, or it is
+# one of ours, which stay.
 names=$(export -p | while IFS= read -r line; do
   line=${line#export }
   line=${line#declare -x }
@@ -137,7 +145,8 @@ names=$(export -p | while IFS= read -r line; do
 done)
 for name in $names; do
   # A shell does not let go of its own read-only names; they go at the end.
-  case "$name" in SHELLOPTS | BASHOPTS | UID | EUID | PPID) continue ;; esac
+  case "$name" in SHELLOPTS | BASHOPTS | UID | EUID | PPID | OPTIND | IFS) continue ;; esac
+  case " $own " in *" $name "*) continue ;; esac
   if ! stays "$name"; then unset "$name"; fi
 done
 
@@ -155,6 +164,10 @@ if [ -n "$trusted" ]; then
   give GH_AW_WORK_QUEUE_DISPATCH_BUDGET "$budget"
   give GH_AW_WORK_QUEUE_VISIBLE_WORK "$visible"
   give GH_AW_SAFE_OUTPUTS_STAGED "$staged"
+  case "${GH_AW_SAFE_OUTPUTS_STAGED:-}" in
+    "" | true | false) ;;
+    *) fail "The input staged is neither true nor false." "Write true for a preview." ;;
+  esac
   give GH_AW_WORK_QUEUE_REQUIRE_ASSIGNMENT "$require"
   give GH_AW_WORK_QUEUE_ISSUES "$issues"
   give GH_AW_WORK_QUEUE_JOB_RESULTS "$results"

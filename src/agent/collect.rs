@@ -84,15 +84,18 @@ fn copy(source: &Path, folder: &Path, name: &str) -> Result<bool, &'static str> 
     Ok(true)
 }
 
-/// Removes what an earlier step left at a destination, if it is a plain file with one name.
+/// Removes what stands at a destination, but for a folder; what was no plain file with one name is refused all the same.
 fn clear(destination: &Path) -> Result<(), &'static str> {
     let status = match statat(rustix::fs::CWD, destination, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(status) => status,
         Err(Errno::NOENT) => return Ok(()),
         Err(_) => return Err("destination_unwritable"),
     };
-    if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile || status.st_nlink > 1 {
+    let kind = FileType::from_raw_mode(status.st_mode);
+    if kind == FileType::Directory {
         return Err("destination_not_plain");
     }
-    unlink(destination).map_err(|_| "destination_unwritable")
+    unlink(destination).map_err(|_| "destination_unwritable")?;
+    // What stood there was somebody's trick. It is gone, so that no later step takes it for what was collected.
+    if kind != FileType::RegularFile || status.st_nlink > 1 { Err("destination_not_plain") } else { Ok(()) }
 }

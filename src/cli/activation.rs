@@ -10,6 +10,16 @@ use crate::protocol::json::Writer;
 /// 162 MiB, and for a worker the prompt's blocks, at most 512 KiB, beside it; sets the outputs work_queue_origin, at most
 /// 4 KiB, and work_queue_prompt, the path of the blocks. On any failure no file is written and no output set. To the queue it writes a
 /// worker's own binding and nothing else, and nothing at all when GH_AW_SAFE_OUTPUTS_STAGED is true.
+///
+/// Variables, beside the runner's own: GH_AW_WORK_QUEUE_ROLE (observer, dispatcher or worker; by default worker with an
+/// assignment and dispatcher without one), GH_AW_WORK_QUEUE_TOKEN, else GH_TOKEN, else GITHUB_TOKEN (at most 16,384
+/// characters), GH_AW_WORK_QUEUE_SNAPSHOT (by default /tmp/gh-aw/work-queue.snapshot.json), GH_AW_WORK_QUEUE_CONTRACT
+/// (64 hexadecimal digits, of a worker), GH_AW_WORK_QUEUE_POLICY (or numbered parts of it, 1 to 256 of at most 128 KiB each,
+/// 4 MiB in all; none by default), GH_AW_WORK_QUEUE_REQUIRE_ASSIGNMENT (true or absent) and GH_AW_WORK_QUEUE_VISIBLE_WORK (a
+/// JSON array of Work ids; all by default). The event payload has at most 32 MiB.
+///
+/// Exit 2 for a wrong environment, 3 for an invalid queue, 4 if it is denied, 5 if a binding is not known, 7 if the host
+/// cannot be reached.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {}
 

@@ -7,6 +7,12 @@ use crate::jobs::{origin, perform};
 ///
 /// Reads the run, the role, the assignment and the credentials from the job's environment. Sets the output
 /// work_queue_origin and the variable GH_AW_WORK_QUEUE_INTENT_ORIGIN, at most 4 KiB each. Writes nothing to the queue.
+///
+/// Variables, beside the runner's own: GH_AW_WORK_QUEUE_ROLE (observer, dispatcher or worker; by default worker with an
+/// assignment and dispatcher without one), GH_AW_WORK_QUEUE_TOKEN, else GH_TOKEN, else GITHUB_TOKEN (at most 16,384
+/// characters). The event payload has at most 32 MiB.
+///
+/// Exit 2 for a wrong environment, 4 if the run is not what it says or is an observer's, 7 if the host cannot be reached.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {}
 

@@ -60,6 +60,16 @@ impl Partition {
         self.rejected.push(Rejected { index: Some(index), output, handle: Some(handle.clone()), fault });
     }
 
+    /// Refuses a staged control that names no Claim, or none that could be told. Where there is one Claim it can be nobody
+    /// else's, and a Result would close that Claim's controls for good, so its proof cannot be complete; of several, none is
+    /// held to account for it.
+    pub fn refuse_control(&mut self, fault: Fault) {
+        if let [share] = self.shares.as_mut_slice() {
+            share.disputed = true;
+        }
+        self.rejected.push(Rejected { index: None, output: None, handle: None, fault });
+    }
+
     /// Marks a Claim whose proof cannot be complete for another reason than a message.
     pub fn dispute(&mut self, handle: &Handle) {
         if let Some(share) = self.shares.iter_mut().find(|share| share.handle == *handle) {

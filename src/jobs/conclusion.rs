@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::error::JobError;
 use super::trace;
 use super::world::World;
@@ -14,7 +16,14 @@ use crate::protocol::commit::Commit;
 use crate::protocol::fault::ensure;
 use crate::protocol::json::Writer;
 use crate::protocol::{Code, Fault};
-use crate::report::activity::{Activity, UNAVAILABLE, activity};
+use crate::report::activity::{Activity, JobResult, UNAVAILABLE, activity};
+
+/// Variable with `toJSON(needs)`.
+const JOB_RESULTS: &str = "GH_AW_WORK_QUEUE_JOB_RESULTS";
+/// Most jobs that are shown.
+const MAX_JOBS: usize = 32;
+/// Longest name of a job that is shown, in bytes.
+const MAX_JOB_NAME: usize = 100;
 
 /// What is told of a run's own Claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +80,7 @@ fn compare(world: &mut World<'_>) -> Result<(String, Concluded), JobError> {
     let known = before.as_ref().map_or(0, |before| before.requests().len());
     let (operations, compacted) = now.map_or_else(|| Ok((BTreeMap::new(), false)), |now| since(world, now, known))?;
     let commits = now.map_or(0, |now| now.requests().len().saturating_sub(known));
+    let jobs = job_results(world.variables.get(JOB_RESULTS));
     let text = activity(&Activity {
         before: before.as_ref(),
         now,
@@ -80,12 +90,26 @@ fn compare(world: &mut World<'_>) -> Result<(String, Concluded), JobError> {
         compacted,
         own: snapshot.worker.as_ref(),
         traced: trace::is_available(world.variables),
+        jobs: &jobs,
     });
     let own = match (now, &snapshot.worker) {
         (Some(now), Some(assignment)) => own(now, assignment),
         _ => Vec::new(),
     };
     Ok((text, Concluded { work: now.map(|now| now.works().len()), commits, own }))
+}
+
+/// What `toJSON(needs)` says of the jobs before this one. It is shown and decides nothing, so what is malformed is left out.
+fn job_results(text: Option<&str>) -> Vec<(String, JobResult)> {
+    let needs = text.and_then(|text| serde_json::from_str::<BTreeMap<String, Value>>(text).ok()).unwrap_or_default();
+    let named = |name: &str| {
+        name.len() <= MAX_JOB_NAME
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    };
+    let result = |need: &Value| need.get("result")?.as_str().and_then(JobResult::parse);
+    let told =
+        needs.into_iter().filter_map(|(name, need)| result(&need).filter(|_| named(&name)).map(|how| (name, how)));
+    told.take(MAX_JOBS).collect()
 }
 
 /// True if a queue holds what an earlier state of it ended with, compacted or not.

@@ -10,6 +10,7 @@ use crate::engine::state::Barrier;
 use crate::protocol::At;
 use crate::protocol::assignment::Assignment;
 use crate::protocol::operation::OperationKind;
+use crate::protocol::wire::words;
 
 /// Heading of the summary.
 pub const HEADING: &str = "### Work queue activity";
@@ -38,6 +39,18 @@ pub struct Activity<'a> {
     pub own: Option<&'a Assignment>,
     /// True if the run carries a trace.
     pub traced: bool,
+    /// How the jobs before this one ended, by name.
+    pub jobs: &'a [(String, JobResult)],
+}
+
+words! {
+    /// How a job of a run ended, in GitHub's words.
+    pub enum JobResult {
+        Success = "success",
+        Failure = "failure",
+        Cancelled = "cancelled",
+        Skipped = "skipped",
+    }
 }
 
 /// Names of the operations in the order of the table.
@@ -64,6 +77,11 @@ pub fn activity(activity: &Activity<'_>) -> String {
     );
     if let (Some(now), Some(own)) = (activity.now, activity.own) {
         text.push_str(&own_claims(now, own));
+    }
+    if !activity.jobs.is_empty() {
+        let row = |(name, result): &(String, JobResult)| [cell(name, HANDLE), result.as_str().to_owned()];
+        let table = rows(["Job", "Result"], activity.jobs.iter().map(row));
+        text.push_str(&format!("How the run's jobs ended, which says nothing of its Claims.\n\n{table}\n"));
     }
     text.push_str("<details><summary>At activation and at conclusion</summary>\n\n");
     text.push_str(&states(activity));

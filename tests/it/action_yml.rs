@@ -207,17 +207,18 @@ fn every_input_has_its_variable() {
         ("ISSUES", "GH_AW_WORK_QUEUE_ISSUES"),
         ("JOB_RESULTS", "GH_AW_WORK_QUEUE_JOB_RESULTS"),
     ] {
+        let (value, own) = if input == "STAGED" { ("false", "true") } else { ("given", "job's") };
         let input = format!("WQ_INPUT_{input}");
-        let given = action.start(&[&controls[..], &[(&input, "given"), (variable, "job's")]].concat());
-        assert_eq!(given.get(variable), Some("given"), "{input}");
+        let given = action.start(&[&controls[..], &[(&input, value), (variable, own)]].concat());
+        assert_eq!(given.get(variable), Some(value), "{input}");
         assert_eq!(given.arguments[..3], ["safe-outputs", "--phase", "controls"]);
         assert_eq!(
             given.arguments.get(3).map(String::as_str),
             (input == "WQ_INPUT_BRANCH").then_some("--branch=given")
         );
-        let absent = action.start(&[&controls[..], &[(&input, ""), (variable, "job's")]].concat());
+        let absent = action.start(&[&controls[..], &[(&input, ""), (variable, own)]].concat());
         let credential = variable.contains("LAUNCH") || variable == "GH_TOKEN";
-        assert_eq!(absent.get(variable), if credential { None } else { Some("job's") }, "{input}");
+        assert_eq!(absent.get(variable), if credential { None } else { Some(own) }, "{input}");
         assert_eq!(absent.get(&input), None);
     }
     let listed = action.start(&[&controls[..], &[("WQ_INPUT_WORKFLOWS", "worker, reviewer\n b.2 ")]].concat());
@@ -234,7 +235,7 @@ fn every_input_has_its_variable() {
     assert_eq!(action.run(&[&controls[..], &both[..]].concat()).code, 2);
 }
 
-/// S-655, S-663: the modes of the agent's side get no token, no repository and no event, whatever the step gives them; the
+/// S-435, S-655, S-663: the modes of the agent's side get no token, no repository and no event, whatever the step gives them; the
 /// launch credential reaches the controls phase alone, and no preview.
 #[test]
 fn credentials_stay_where_they_belong() {
@@ -278,6 +279,32 @@ fn credentials_stay_where_they_belong() {
     for staged in ["WQ_INPUT_STAGED", "GH_AW_SAFE_OUTPUTS_STAGED"] {
         assert_eq!(launcher("safe-outputs", &[("WQ_INPUT_PHASE", "controls"), (staged, "true")]), None);
     }
+}
+
+/// No variable of the job, and no line of one that looks like a variable, changes what a step does: names that the
+/// launcher uses itself are let go before it begins.
+#[test]
+fn variables_of_the_job_change_no_step() {
+    let action = Action::new();
+    let names =
+        ["phase", "mode", "token", "role", "keep", "trusted", "binary", "staged", "launch_token", "own", "OPTIND"];
+    let lines: String = names.iter().map(|name| format!("{name}=1\n")).collect();
+    let mut job = vec![("BODY", lines.as_str())];
+    job.extend(names.iter().map(|name| (*name, "1")));
+    for variables in [&job[..1], &job[..]] {
+        let mut all = variables.to_vec();
+        all.extend([
+            ("WQ_INPUT_MODE", "safe-outputs"),
+            ("WQ_INPUT_PHASE", "settle"),
+            ("WQ_INPUT_LAUNCH_TOKEN", "launcher"),
+        ]);
+        let started = action.start(&all);
+        assert_eq!(started.arguments, ["safe-outputs", "--phase", "settle"]);
+        assert_eq!(started.get("GH_AW_WORK_QUEUE_LAUNCH_TOKEN"), None);
+        assert_eq!((started.get("phase"), started.get("launch_token")), (None, None));
+    }
+    let refused = action.run(&[("WQ_INPUT_MODE", "safe-outputs"), ("WQ_INPUT_STAGED", "TRUE")]);
+    assert!(refused.code == 2 && refused.err.contains("neither true nor false"), "{refused:?}");
 }
 
 /// A binary that is not the released one, an absent one, an unknown machine and a wrong input are refused with one

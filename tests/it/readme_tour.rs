@@ -98,7 +98,9 @@ fn the_tour_is_as_it_is_told() {
     let here = tempfile::tempdir().unwrap();
     fs::create_dir(here.path().join("examples")).unwrap();
     for (name, text) in tree::files("examples", "json") {
-        fs::write(here.path().join(name), text).unwrap();
+        let path = here.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
     }
     let steps = steps(&page("README.md"));
     for step in &steps {

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     const TABLE: &str = "## 3. Area (S-001 to S-004)\n\n| Id | Requirement | Spec | Note | Issue |\n| --- | --- | --- | --- | --- |\n\
-        | S-001 | First. | 1 | engine 1 | 1 |\n| S-002 | Second. | 1 | none | 1, 4 |\n| S-003 | Third. | 1 | none | 13 |\n\
+        | S-001 | First. | 1 | engine 1 | 1 |\n| S-002 | Second. | 1 | none | 1, 5 |\n| S-003 | Third. | 1 | none | 13 |\n\
         | S-004 | Fourth. | 1 | none | 1* |\n| S-005 | Fifth. | 1 | none | none |\n";
 
     fn cite(text: &str) -> Vec<Citation> {
@@ -224,7 +224,7 @@ mod tests {
         let due: Vec<_> = rows.iter().filter(|row| row.is_due()).map(|row| row.id.as_str()).collect();
         assert_eq!(due, ["S-001", "S-002", "S-004"]);
         assert_eq!(rows[0].area, "Kind: Area");
-        assert_eq!(rows[1].later(), "the Action's jobs (4)");
+        assert_eq!(rows[1].later(), "effects and verified delivery (5)");
     }
 
     #[test]

@@ -211,16 +211,17 @@ pub(super) fn remark(name: &str, error: bool, property: &str, message: &'static 
 /// A regular file of at most 1 MiB and one byte, which is one too many; none if it is not there.
 fn read(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     use std::io::Read as _;
-    match std::fs::File::open(path) {
-        Ok(file) if file.metadata().is_ok_and(|metadata| metadata.is_file()) => {
-            let mut bytes = Vec::new();
-            file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|_| unreadable())?;
-            Ok(Some(bytes))
-        }
-        Ok(_) => Err(unreadable()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(_) => Err(unreadable()),
+    // Looked at before it is opened: opening a pipe waits for its other end.
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => {}
+        Ok(_) => return Err(unreadable()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(_) => return Err(unreadable()),
     }
+    let file = std::fs::File::open(path).map_err(|_| unreadable())?;
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|_| unreadable())?;
+    Ok(Some(bytes))
 }
 
 fn unreadable() -> Failure {

@@ -42,7 +42,7 @@ pub(super) struct Desk<'d> {
     /// What the first intent that was not carried out ended with.
     pub(super) failed: Option<JobError>,
     assignment: Option<&'d Assignment>,
-    known: BTreeMap<Option<Handle>, Requester>,
+    known: BTreeMap<Option<Handle>, Result<Requester, JobError>>,
 }
 
 /// Who asks, as the host confirmed it.
@@ -126,20 +126,25 @@ impl<'d> Desk<'d> {
     pub(super) fn requester(&mut self, handle: Option<&Handle>) -> Result<Requester, JobError> {
         let key = handle.cloned();
         if let Some(known) = self.known.get(&key) {
-            return Ok(known.clone());
+            return known.clone();
         }
-        let requester = match (self.assignment, handle) {
+        // Kept when it fails too: many lines must not ask a host that does not answer many times.
+        let requester = self.authenticate(handle);
+        self.known.insert(key, requester.clone());
+        requester
+    }
+
+    fn authenticate(&mut self, handle: Option<&Handle>) -> Result<Requester, JobError> {
+        match (self.assignment, handle) {
             (Some(assignment), Some(handle)) => {
                 let current = self.ledger.read_present()?;
                 let bound = self.own_run(assignment).verify_on(&current, handle, !self.staged)?;
-                Requester::of(self.client, self.context, &bound.authenticated)?
+                Ok(Requester::of(self.client, self.context, &bound.authenticated)?)
             }
             _ => {
                 let authenticated = authenticate(self.client, self.context, Role::Dispatcher, &Scope::default())?;
-                Requester::of(self.client, self.context, &authenticated)?
+                Ok(Requester::of(self.client, self.context, &authenticated)?)
             }
-        };
-        self.known.insert(key, requester.clone());
-        Ok(requester)
+        }
     }
 }

@@ -147,7 +147,7 @@ impl Controls {
             }
         };
         for _ in &errors {
-            shares.rejected.push(reject(None, Code::ClaimControlDeliveryInvalid.into()));
+            shares.refuse_control(Code::ClaimControlDeliveryInvalid.into());
         }
         let mut found = Vec::new();
         for intent in intents {
@@ -161,7 +161,7 @@ impl Controls {
                     shares.dispute(&handle);
                     shares.rejected.push(reject(Some(handle), Code::ClaimControlDeliveryInvalid.into()));
                 }
-                Err(fault) => shares.rejected.push(reject(None, fault)),
+                Err(fault) => shares.refuse_control(fault),
             }
         }
         Self(found)

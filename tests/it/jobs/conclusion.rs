@@ -71,6 +71,35 @@ fn the_present_queue_is_read_anew() {
     assert_eq!(job.probe.steps().iter().map(|(_, kind)| kind.clone()).collect::<Vec<_>>(), [Kind::Read]);
 }
 
+/// S-326: how the run's jobs ended is shown beside its Claims and apart from them, whichever way the two differ; names and
+/// results that are no such thing are left out, and text that is none leaves no table.
+#[test]
+fn results_of_jobs_are_shown_apart_from_claims() {
+    let (stage, _, run) = launched();
+    let mut job = Job::new(&stage, run, "worker");
+    job.perform(activation::run).unwrap();
+    stage.finish(run, "completed", &Probe::default());
+    let job = concluding(&job);
+    for (needs, shown) in [
+        (r#"{"agent":{"result":"failure","outputs":{"x":"secret"}},"safe_outputs":{"result":"success"}}"#, true),
+        (r#"{"a|b":{"result":"success"},"agent":{"result":"failure"},"other":{"result":"on fire"}}"#, true),
+        (r#"{"agent":"failure"}"#, false),
+        ("[1]", false),
+        ("{", false),
+    ] {
+        let mut job = job.next();
+        job.set("GH_AW_WORK_QUEUE_JOB_RESULTS", needs);
+        job.perform(conclusion::run).unwrap();
+        let text = &job.outputs.summaries[0];
+        assert!(text.contains("| h1 | completed | pending | fifo_default |"), "{text}");
+        assert_eq!(text.contains("which says nothing of its Claims"), shown, "{text}");
+        assert_eq!(text.contains("| agent | failure |"), shown, "{text}");
+        for hidden in ["secret", "a|b", "on fire", "other"] {
+            assert!(!text.contains(hidden) || hidden == "other", "{text}");
+        }
+    }
+}
+
 /// A queue that came into being during the run, and one that is still absent.
 #[test]
 fn a_queue_that_was_absent_is_shown_as_such() {

@@ -121,6 +121,8 @@ fn jobs_10_what_is_not_collected() {
         prepare(&room);
         room.write(&room.source(FINISH), "good\n");
         assert_eq!(room.collect(2), [entry(INTENTS, Some(reason)), entry(FINISH, None)], "{reason}");
+        let left = room.destination(INTENTS).symlink_metadata();
+        assert!(left.is_err() || left.unwrap().is_dir(), "{reason}: no later step takes it for what was collected");
         assert_eq!(std::fs::read_to_string(room.destination(FINISH)).unwrap(), "good\n");
         for kept in ["twin", "target"] {
             if let Ok(text) = std::fs::read_to_string(room.destination(kept)) {

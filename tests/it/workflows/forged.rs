@@ -63,7 +63,7 @@ fn forgeries() -> Vec<Forgery> {
             "collected files of its own, under the trusted names",
             json!([{"write": "/tmp/gh-aw/work-queue.intents.jsonl", "text": "{}\n"}, honest]),
             1,
-            false,
+            true,
         ),
         of(
             "an origin in the runner's own files",

@@ -72,6 +72,23 @@ const POINTS: [&str; 9] = [
 
 const WAYS: [Turn; 3] = [Turn::Cancel, Turn::Lose, Turn::Vanish];
 
+/// Every point with every way to end there. With `WQ_WAYS` set, for time, every fifth of them, which has each way twice.
+fn ends() -> Vec<(&'static str, Turn)> {
+    let part = std::env::var_os("WQ_WAYS").is_some();
+    let all = POINTS.iter().flat_map(|at| WAYS.iter().map(move |how| (*at, *how)));
+    all.enumerate().filter(|(number, _)| !part || number % 5 == 0).map(|(_, end)| end).collect()
+}
+
+/// True for an end after a worker's Completion and before its delivery was verified.
+fn leaves_a_delivery_open(at: &str, how: Turn) -> bool {
+    match at {
+        "work_queue_claim_reconciliation" => how == Turn::Vanish,
+        "work_queue_controls" => true,
+        "process_safe_outputs" => how != Turn::Vanish,
+        _ => false,
+    }
+}
+
 fn end(at: &'static str, how: Turn) -> impl Fn(&Moment<'_>) -> Turn + Sync {
     move |moment| if moment.step == at { how } else { Turn::On }
 }
@@ -84,15 +101,13 @@ fn a_dispatcher_that_ends_at_each_step() {
     let mut made = node("x");
     made["node_key"] = json!("$RUN");
     scene.agent("dispatcher", plans(&[made], 1, 1));
-    for at in POINTS {
-        for how in WAYS {
-            let run = scene.start();
-            let hook = end(at, how);
-            let ran = scene.execute_as(run, &Plan { hook: Some(&hook), ..Plan::default() });
-            let told = if how == Turn::Cancel { "cancelled" } else { "failure" };
-            assert_eq!(ran.conclusion, told, "{at} {how:?}");
-            scene.sound();
-        }
+    for (at, how) in ends() {
+        let run = scene.start();
+        let hook = end(at, how);
+        let ran = scene.execute_as(run, &Plan { hook: Some(&hook), ..Plan::default() });
+        let told = if how == Turn::Cancel { "cancelled" } else { "failure" };
+        assert_eq!(ran.conclusion, told, "{at} {how:?}");
+        scene.sound();
     }
     scene.agent("worker", completes());
     scene.waiting().into_iter().for_each(|run| drop(scene.execute(run)));
@@ -103,12 +118,13 @@ fn a_dispatcher_that_ends_at_each_step() {
 #[test]
 fn a_worker_that_ends_at_each_step() {
     let Some(scene) = Scene::new(&Setting { budget: 32, ..Setting::default() }) else { return };
-    let keys: Vec<String> = (0..POINTS.len() * WAYS.len()).map(|number| format!("work-{number}")).collect();
+    let ends = ends();
+    let keys: Vec<String> = (0..ends.len()).map(|number| format!("work-{number}")).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let runs = scene.workers(&keys);
     scene.agent("worker", completes());
-    for (index, run) in runs.into_iter().enumerate() {
-        let (at, how) = (POINTS[index / WAYS.len()], WAYS[index % WAYS.len()]);
+    for (run, (at, how)) in runs.into_iter().zip(&ends) {
+        let (at, how) = (*at, *how);
         let hook = end(at, how);
         scene.execute_as(run, &Plan { hook: Some(&hook), ..Plan::default() });
         scene.sound();
@@ -117,6 +133,7 @@ fn a_worker_that_ends_at_each_step() {
     let completions = scene.operations("Completion").len();
     assert_eq!(completions, keys.len(), "every Work was completed once");
     // A Claim that completed, and whose run ended before its delivery was verified, keeps its Work until somebody who may
-    // looks at the delivery: after the step that completes, around controls, and before deliver.
-    assert_eq!(completions - results, 6);
+    // looks at the delivery.
+    let open = ends.iter().filter(|(at, how)| leaves_a_delivery_open(at, *how)).count();
+    assert_eq!(completions - results, open);
 }

@@ -28,7 +28,8 @@ fn a_round_from_an_empty_repository() {
     scene.sound();
 }
 
-/// One assignment of three Claims: one completed, one cancelled, one that nobody finished.
+/// lifecycle.md 11, 12 and 23, through whole workflows. One assignment of three Claims: one completed, one cancelled, one
+/// that nobody finished.
 #[test]
 fn claims_of_one_assignment_end_apart() {
     let Some(scene) = Scene::new(&Setting { claims: 4, ..Setting::default() }) else { return };
