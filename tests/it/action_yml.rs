@@ -448,13 +448,27 @@ fn inputs_reach_the_shell_through_the_environment_alone() {
     let inputs = names(section("\ninputs:", "\noutputs:"));
     let mut mapped = BTreeSet::new();
     for line in section("\n      env:", "\nnothing").lines() {
-        let Some((variable, value)) = line.trim().split_once(": ${{ inputs.") else { continue };
-        let input = value.strip_suffix(" }}").unwrap();
+        let Some((variable, value)) = line.trim().split_once(": ${{ ") else { continue };
+        let value = value.strip_suffix(" }}").unwrap();
+        // The tokens alone depend on the mode: the agent's modes have none, not even the launcher's shell.
+        let guarded = value.split_once(" && ").map(|(guard, rest)| (guard, rest.strip_suffix(" || ''").unwrap()));
+        let value = match guarded {
+            Some((guard, token)) => {
+                assert!(
+                    guard.contains("inputs.mode") && !guard.contains("collect") && token.ends_with("token"),
+                    "{line}"
+                );
+                token
+            }
+            None => value,
+        };
+        assert_eq!(guarded.is_some(), value.ends_with("token"), "{line}");
+        let input = value.strip_prefix("inputs.").unwrap();
         assert_eq!(variable, format!("WQ_INPUT_{}", input.to_uppercase().replace('-', "_")));
         mapped.insert(input.to_owned());
     }
     assert_eq!(inputs, mapped);
-    assert_eq!(text.matches("${{ inputs.").count(), mapped.len());
+    assert_eq!(section("\nruns:", "\nnothing").matches("${{ ").count(), mapped.len());
     let run = text.lines().find_map(|line| line.trim().strip_prefix("run: ")).unwrap();
     assert_eq!(run, "exec sh \"$GITHUB_ACTION_PATH/dist/run.sh\"");
     for output in [
